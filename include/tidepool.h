@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * tidepool: every public header. */
+ * tidepool.h: the public headers for C, without adapters and recordings. */
 #ifndef TIDEPOOL_H
 #define TIDEPOOL_H
 

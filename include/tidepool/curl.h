@@ -9,13 +9,16 @@
  *     curl_global_cleanup();
  *     pool_heap_destroy(heap);
  *
- * Once it is in use, libcurl says CURLE_OK to other functions and does not take them: pool_curl_install() looks whether a block
- * comes from the heap. Each CURLE_OK wants its curl_global_cleanup(). What curl_easy_escape() and the like return is freed by
- * curl_free() under the functions that made it: before the installation, or before the last curl_global_cleanup().
+ * Once libcurl is in use, it returns CURLE_OK for other functions but ignores them: pool_curl_install() checks that a block
+ * comes from the heap. Call curl_global_cleanup() once for each CURLE_OK. Call curl_free() for results of curl_easy_escape()
+ * and the like while the functions that made them are installed: before the installation, or before the last
+ * curl_global_cleanup().
  *
- * libcurl resolves names in threads of its own, so the heap must not be single-threaded. A thread whose transfer was given up
- * meanwhile frees what it has when the name server has answered, also after curl_global_cleanup(): where that may be, let the
- * heap live as long as the program. The memory of the TLS library is that one's; for OpenSSL there is tidepool/openssl.h. */
+ * libcurl resolves names in threads of its own, so the heap must not be single-threaded. If a transfer is abandoned meanwhile,
+ * the thread frees its memory only when the name server has answered, perhaps after curl_global_cleanup(). Keep the heap until
+ * the program ends if that can happen.
+ *
+ * The TLS library has its own memory; for OpenSSL use tidepool/openssl.h. */
 #ifndef TIDEPOOL_CURL_H
 #define TIDEPOOL_CURL_H
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * tidepool/embedded.h: what the profile `embedded` asks of a firmware, and what it has in place of errno.
+ * tidepool/embedded.h: the functions that a firmware may define for the profile `embedded`, and its errno.
  *
- * A firmware may define any of the three functions below. One that it does not define is the library's own, which is weak:
- * there is no lock, and a misuse traps. Define them in an object that is linked by its name: a linker does not look into an
- * archive for what it has a weak definition of. */
+ * A firmware may define any of the three functions below. The library has weak definitions of them: no lock, and a trap for
+ * misuse. Define yours in an object file that is linked by name: a linker does not search an archive for a symbol that has a
+ * weak definition. */
 #ifndef TIDEPOOL_EMBEDDED_H
 #define TIDEPOOL_EMBEDDED_H
 
@@ -12,22 +12,25 @@
 
 POOL_BEGIN_DECLS
 
-/* The library calls these around what several contexts of the firmware may do at once: tasks of an RTOS, interrupts, cores. A
- * context that holds the lock may take it again, so it has to nest: interrupts that are disabled, with a count, and left as
- * they were found, or a recursive mutex. It is held for some microseconds, and not while a function of the firmware runs (a
- * hook, a callback, a visitor). A heap or object pool that is single-threaded takes it for its figures alone.
+/* The library holds this lock where several contexts of the firmware may work at once: tasks of an RTOS, interrupts, cores. It
+ * must nest, because a context that holds it may take it again. Use a recursive mutex, or disable interrupts with a count and
+ * restore their state.
  *
- * The library's own do nothing. */
+ * The lock is held for some microseconds, but not while a function of the firmware runs (a hook, a callback, a visitor). A
+ * single-threaded heap or object pool takes it only for figures.
+ *
+ * The weak definitions do nothing. */
 POOL_API void pool_embedded_lock(void);
 POOL_API void pool_embedded_unlock(void);
 
-/* A misuse ends here: "pool_heap_free", the address that it was called with, "freed twice". The texts are constants. The
- * function does not return. It may start the firmware anew; the heap may hold the lock, and is not used any more.
+/* The library reports misuse here, and the function must not return: "pool_heap_free", the address that it was called with,
+ * "freed twice". The texts are constants. The function may restart the firmware. It must not use the heap, which may hold the
+ * lock.
  *
- * The library's own traps. */
+ * The weak definition traps. */
 POOL_API __attribute__((noreturn)) void pool_embedded_abort(const char *call, const void *address, const char *what);
 
-/* In place of errno: 12 (ENOMEM) or 22 (EINVAL) after a call that failed. */
+/* Replaces errno: 12 (ENOMEM) or 22 (EINVAL) after a call that failed. */
 POOL_API extern int pool_embedded_errno;
 
 POOL_END_DECLS

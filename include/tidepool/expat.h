@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * tidepool/expat.h: expat parsers on heaps. expat hands its memory functions no context, so each thread says which heap its
- * parsers take from at the moment:
+ * tidepool/expat.h: expat parsers on heaps. expat passes its memory functions no context, so each thread has a current heap for
+ * its parsers:
  *
  *     pool_heap_t *before = pool_expat_use(heap);
  *     XML_Parser parser = XML_ParserCreate_MM(NULL, pool_expat_suite(), NULL);
@@ -9,12 +9,11 @@
  *     pool_expat_use(before);
  *     pool_heap_destroy(heap);                     (instead of XML_ParserFree)
  *
- * Every call that may allocate for a parser, XML_ParserCreate_MM and XML_Parse above all, belongs between the two; without a
- * heap it fails. Blocks are resized and freed in the heap they came from, whatever the thread's heap is then, with pool_realloc
- * and pool_free. So the heap's `memory` must not be, or be in, a block of up to 32 KiB of the default heap; any other buffer
- * will do.
+ * Every call that may allocate for a parser belongs between the two calls of pool_expat_use(), XML_ParserCreate_MM() and
+ * XML_Parse() above all. Without a heap it fails. Blocks are resized and freed in the heap that they came from, by
+ * pool_realloc() and pool_free(). So the heap's `memory` must not be in a block of up to 32 KiB of the default heap.
  *
- * The current heap is a variable of the file that includes this: let one file of a program make and drive its parsers. */
+ * The current heap is a variable of the source file that includes this: use parsers in one file of the program. */
 #ifndef TIDEPOOL_EXPAT_H
 #define TIDEPOOL_EXPAT_H
 
@@ -23,7 +22,7 @@
 
 static __thread pool_heap_t *pool_expat_heap;
 
-/* Makes `heap` the calling thread's. Returns the one before, which is NULL at first. */
+/* Makes `heap` the calling thread's current heap. Returns the one before, which is NULL at first. */
 static inline pool_heap_t *pool_expat_use(pool_heap_t *heap)
 {
   pool_heap_t *before = pool_expat_heap;

@@ -9,9 +9,9 @@
  *     ... FT_New_Memory_Face() ...                 (FT_Err_Out_Of_Memory: the heap is exhausted)
  *     pool_heap_destroy(heap);                     (instead of FT_Done_Face and FT_Done_FreeType)
  *
- * Each library may have another heap. A library and its faces are for one thread at a time, so the heap may be
- * single-threaded. Destroying the heap leaves out the closing of files: a face of FT_New_Face() needs FT_Done_Face() first. To
- * keep the heap, end the library with FT_Done_Library(), not with FT_Done_FreeType(); a record of some 48 bytes then stays. */
+ * Each library may have a heap of its own. A library and its faces are for one thread at a time, so the heap may be
+ * single-threaded. Destroying the heap closes no files: call FT_Done_Face() first for a face of FT_New_Face(). To keep the
+ * heap, end the library with FT_Done_Library(), not with FT_Done_FreeType(); a record of some 48 bytes then remains. */
 #ifndef TIDEPOOL_FREETYPE_H
 #define TIDEPOOL_FREETYPE_H
 
@@ -45,8 +45,8 @@ static inline void *pool_freetype_realloc(FT_Memory memory, long had, long size,
 
 static inline void pool_freetype_free(FT_Memory memory, void *block) { pool_heap_free((pool_heap_t *)memory->user, block); }
 
-/* Does what FT_Init_FreeType() does, on `heap`. Without memory for all default modules it returns FT_Err_Out_Of_Memory, where
- * FreeType goes on without them: later calls crash, or say that no format is known. */
+/* Does what FT_Init_FreeType() does, on `heap`. It returns FT_Err_Out_Of_Memory if there is no memory for all default modules.
+ * FreeType itself continues without them, and later calls crash or know no format. */
 static inline FT_Error pool_freetype_init(pool_heap_t *heap, FT_Library *library)
 {
   pool_freetype_t *record = (pool_freetype_t *)pool_heap_zalloc(heap, sizeof *record);

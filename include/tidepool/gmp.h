@@ -9,13 +9,13 @@
  *     mpz_clear(number);
  *     pool_heap_destroy(heap);
  *
- * GMP cannot be told that there is no memory, nor be left by longjmp(). When the heap is exhausted, and neither on_exhausted
- * nor the overflow heap helps, the program ends with a line and abort(), as with GMP's own allocator. Where somebody else
- * chooses the size of the numbers, bound that too, or compute in a child process.
+ * GMP cannot handle a failed allocation, and must not be left by longjmp(). If the heap is exhausted, and neither on_exhausted
+ * nor the overflow heap helps, the program ends with a line and abort(), as with GMP's own allocator. If somebody else chooses
+ * the size of the numbers, bound it, or compute in a child process.
  *
- * GMP checks nothing: hooks.h says what holds if it comes too late. The sizes that GMP passes are not needed, as blocks know
- * theirs. A string that mpz_get_str() made is freed by pool_free(). GMP keeps nothing of its own, but other libraries in the
- * program may use it, such as GnuTLS; their numbers are on the heap then too. */
+ * GMP does not check that it is unused: see hooks.h for a late installation. Free a string of mpz_get_str() with pool_free().
+ * GMP keeps no memory of its own. Other libraries of the program may use GMP, such as GnuTLS: their numbers are on the heap,
+ * too. */
 #ifndef TIDEPOOL_GMP_H
 #define TIDEPOOL_GMP_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tidepool/hooks.h: functions in the form of malloc and its family, for a library that hands its memory hooks no context.
+ * tidepool/hooks.h: functions like malloc and its family, for a library that passes its memory hooks no context.
  *
  *     POOL_HOOKS(frob)
  *     ...
@@ -8,20 +8,20 @@
  *     frob_set_allocator(pool_frob_malloc, pool_frob_realloc, pool_frob_free);
  *
  * POOL_HOOKS(NAME) defines the pointer pool_NAME_heap and the functions pool_NAME_malloc, _calloc, _realloc, _free and _strdup.
- * The adapters of such libraries are made of it, and this holds for all of them:
+ * Adapters use it. These rules hold for all of them:
  *
- * - Requests of size 0 end as with glibc: malloc and calloc return a unique block, realloc frees the block and returns NULL. A
- *   product that overflows is NULL. Blocks are aligned to 16. Success leaves errno alone; failure sets ENOMEM.
- * - A block is resized and freed in the heap it came from. So the heap may be replaced by another while the library has blocks
- *   of the first, which then has to live as long as these; and two files of a program may both install one. The heap's `memory`
- *   must not be, or be in, a block of up to 32 KiB of the default heap.
- * - Install before any other call of the library. Where the library does not refuse a later one itself, and frees a block that
- *   it had from the C library, the program ends with a line of tidepool, "not a block of any heap", and abort().
- * - Destroy the heap when the library has freed everything and its threads have ended, or not at all. What it asks for later
- *   ends the program with one line, where this is seen.
- * - The heap must not be POOL_HEAP_SINGLE_THREAD unless one thread alone uses the library. Some libraries start threads.
- * - Set the pointer while no other thread is in the library. After a fork the child goes on with its copy of the heap.
- * - on_exhausted runs within the library, which may hold locks or be half way through a change: do not call the library there.
+ * - Size 0 works as with glibc: malloc and calloc return a unique block, realloc frees the block and returns NULL. A
+ *   product that overflows is NULL. Blocks are aligned to 16. Success leaves errno unchanged; failure sets ENOMEM.
+ * - A block is resized and freed in the heap that it came from. So you may install another heap while the library has blocks
+ *   of the first, which must live as long as these. Two files of a program may both install one. The heap's `memory`
+ *   must not be in a block of up to 32 KiB of the default heap.
+ * - Install before any other call of the library. Some libraries refuse a later installation. In others, freeing a block of the
+ * C library then ends the program with the line "not a block of any heap", and abort().
+ * - Destroy the heap when the library has freed everything and its threads have ended, or never. A later request of the library
+ *   ends the program with one line, where that is detected.
+ * - The heap must not be POOL_HEAP_SINGLE_THREAD unless only one thread uses the library. Some libraries start threads.
+ * - Set the pointer while no other thread is in the library. The child of a fork has a copy of the heap.
+ * - on_exhausted runs inside the library, which may hold locks or be in the middle of a change: do not call the library there.
  * - Without a heap every request fails. */
 #ifndef TIDEPOOL_HOOKS_H
 #define TIDEPOOL_HOOKS_H
@@ -29,7 +29,7 @@
 #include <string.h>
 #include <tidepool/heap.h>
 
-/* One of them may not be needed. */
+/* `unused`: a library may not need all of them. */
 #define POOL_HOOK static inline __attribute__((unused))
 
 #define POOL_HOOKS(NAME) \

@@ -9,9 +9,9 @@
  *     json_decref(value);                          (or pool_heap_reset(heap), which ends all values at once)
  *     pool_heap_destroy(heap);
  *
- * Jansson checks nothing: hooks.h says what holds if it comes too late. What json_dumps() returns is freed by pool_free(), not
- * by free(). Jansson keeps nothing of its own. Its json_error_t does not tell of exhaustion in every version; the heap's
- * exhausted_count does. */
+ * Jansson does not check that it is unused: see hooks.h for a late installation. Free the result of json_dumps() with
+ * pool_free(), not with free(). Jansson keeps no memory of its own. Not every version reports exhaustion in json_error_t; the
+ * heap's exhausted_count counts it. */
 #ifndef TIDEPOOL_JANSSON_H
 #define TIDEPOOL_JANSSON_H
 

@@ -10,10 +10,10 @@
  *     libevent_global_shutdown();
  *     pool_heap_destroy(heap);
  *
- * libevent checks nothing: hooks.h says what holds if it comes too late. Threads that use it after evthread_use_pthreads() want
- * a heap that is not single-threaded. A lock that could not be had is left out without a word: let the budget have room for
- * bases and bufferevents before threads share them. A libevent that was built without replaceable functions has no
- * event_set_mem_functions(), and this header does not compile. */
+ * libevent does not check that it is unused: see hooks.h for a late installation. If threads use it after
+ * evthread_use_pthreads(), the heap must not be single-threaded. If libevent cannot allocate a lock, it silently works without:
+ * leave room in the budget for bases and bufferevents before threads share them. This header does not compile if libevent was
+ * built without replaceable functions (event_set_mem_functions()). */
 #ifndef TIDEPOOL_LIBEVENT_H
 #define TIDEPOOL_LIBEVENT_H
 

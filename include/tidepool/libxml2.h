@@ -10,10 +10,10 @@
  *     xmlCleanupParser();
  *     pool_heap_destroy(heap);
  *
- * libxml2 checks nothing else: hooks.h says what holds if it comes too late. xmlFree(), which is for strings that libxml2
- * returns, is pool_free() then. Each thread keeps a copy of its last error until it ends or calls xmlResetLastError(), so end
- * the threads that used it before the heap is destroyed. Some blocks of a refused document may stay in the heap until its end:
- * not every error path of libxml2 frees all. The heap must not be single-threaded unless one thread alone uses libxml2. */
+ * libxml2 does not check that it is unused: see hooks.h for a late installation. xmlFree(), for strings that libxml2 returns,
+ * is then pool_free(). Each thread keeps a copy of its last error until it ends or calls xmlResetLastError(). So end the
+ * threads that used libxml2 before you destroy the heap, which must not be single-threaded unless only one thread uses libxml2.
+ * Not every error path of libxml2 frees everything: blocks of a refused document may remain in the heap. */
 #ifndef TIDEPOOL_LIBXML2_H
 #define TIDEPOOL_LIBXML2_H
 

@@ -4,19 +4,20 @@
  *
  *     pool_heap_options_t options = {.name = "openssl", .budget = 16 << 20, .flags = POOL_HEAP_ZERO_ON_FREE};
  *     pool_heap_t *heap = pool_heap_create(&options);
- *     pool_openssl_install(heap);                  (before anything of OpenSSL's, also what other libraries call)
+ *     pool_openssl_install(heap);                  (before any call of OpenSSL, also by other libraries)
  *     ... EVP_DigestInit_ex() ...                  (NULL or 0: the heap is exhausted; some functions queue no error)
  *     OPENSSL_cleanup();                           (OpenSSL cannot be used again)
  *     pool_heap_destroy(heap);
  *
- * OpenSSL refuses another allocator once its own has been used, and then nothing has changed. It cleans up by itself at exit,
- * and after a thread at that thread's end. So end the threads that used it and call OPENSSL_cleanup() before the heap is
- * destroyed, or let the heap outlive main().
+ * OpenSSL refuses another allocator once it has allocated; nothing has changed then. It cleans up at exit, and for a thread at
+ * the thread's end. So end the threads that used it and call OPENSSL_cleanup() before you destroy the heap, or let the heap
+ * outlive main().
  *
- * A request of size 0 is NULL, as with OpenSSL's own allocator. What OPENSSL_secure_malloc() returns is not of the heap if a
- * secure heap was set up. Let the budget have room for OpenSSL's start, and use it once before the budget can be used up:
- * version 3.0 does not look everywhere whether it got memory while it starts, and what it could not make once it does not try
- * to make again. The heap must not be single-threaded unless one thread alone uses OpenSSL. */
+ * Use OpenSSL once while the budget has room. Version 3.0 does not check every allocation while it starts, and does not repeat
+ * a part of its start that failed. The heap must not be single-threaded unless only one thread uses OpenSSL.
+ *
+ * A request of size 0 is NULL, as with OpenSSL's own allocator. If a secure heap was set up, blocks of OPENSSL_secure_malloc()
+ * are not of this heap. */
 #ifndef TIDEPOOL_OPENSSL_H
 #define TIDEPOOL_OPENSSL_H
 

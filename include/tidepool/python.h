@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tidepool/python.h: an embedded Python on a heap of its own. Include it first, as Python.h wants it.
+ * tidepool/python.h: an embedded Python on a heap of its own. Include it first, as Python.h requires.
  *
  *     pool_heap_options_t options = {.name = "python", .budget = 64 << 20};
  *     pool_heap_t *heap = pool_heap_create(&options);
@@ -9,19 +9,19 @@
  *     ... PyRun_String() ...                       (MemoryError: the heap is exhausted)
  *     Py_FinalizeEx();
  *
- * All three domains come from the heap: raw memory, that of PyMem_Malloc(), and objects, which are not in Python's arenas then.
- * What Python keeps of its configuration comes from the C library, and so does what extension modules get there.
+ * All three domains come from the heap: raw memory, PyMem_Malloc(), and objects, which then bypass Python's arenas. Python's
+ * configuration comes from the C library, and so does memory that extension modules allocate there.
  *
- * Python does not free everything in Py_FinalizeEx(): 3.11 keeps some hundred blocks, which the next interpreter uses. So let
- * the heap outlive the last interpreter of the process, and destroy it, if at all, when Python will not be called again.
+ * Py_FinalizeEx() does not free everything: 3.11 keeps some hundred blocks for the next interpreter. So destroy the heap only
+ * when Python is never called again, or not at all.
  *
- * - Use Py_InitializeFromConfig(): Py_Initialize() ends the program when there is no memory. Let the budget have room for the
- *   start all the same, or set it afterwards. Python 3.11 does not look everywhere whether it got memory while it starts.
- * - PYTHONMALLOC, and PyPreConfig.allocator, replace what was installed. An isolated configuration ignores the environment.
- * - Objects from before the installation end the program with a line of tidepool, "not a block of any heap".
- * - A size of 0 returns a block, also from realloc, as Python demands.
- * - Raw memory is asked for without the interpreter's lock: the heap must not be single-threaded.
- * - A Python without that lock (3.13t) wants its own allocator for objects, and is not for this. */
+ * - Use Py_InitializeFromConfig(): Py_Initialize() ends the program if there is no memory. Leave room in the budget for the
+ *   start, or set the budget afterwards: Python 3.11 does not check every allocation while it starts.
+ * - PYTHONMALLOC and PyPreConfig.allocator replace the adapter. An isolated configuration ignores the environment.
+ * - Freeing an object from before the installation ends the program with the line "not a block of any heap".
+ * - A request of size 0 returns a block, also from realloc, as Python requires.
+ * - Python requests raw memory without the interpreter's lock: the heap must not be single-threaded.
+ * - Python without that lock (3.13t) needs its own allocator for objects: this adapter does not work with it. */
 #ifndef TIDEPOOL_PYTHON_H
 #define TIDEPOOL_PYTHON_H
 

@@ -9,13 +9,13 @@
  *     SDL_Quit();
  *     pool_heap_destroy(heap);                     (if SDL_GetNumAllocations() is 0)
  *
- * SDL has a place for errors in each thread. A thread that SDL did not start keeps it until SDL_TLSCleanup(). If the place
- * cannot be had, because a thread's first error is that the heap is exhausted, SDL 2.26 calls itself until the stack ends. So
- * let each thread call SDL_ClearError() first; pool_sdl_install() does for its own. Let the budget have room for SDL_Init() and
- * hints, too: SDL does not look everywhere whether it got memory.
+ * SDL allocates an error record in each thread; a thread that SDL did not start keeps it until SDL_TLSCleanup(). If that fails,
+ * because a thread's first error is that the heap is exhausted, SDL 2.26 calls itself until the stack overflows. So call
+ * SDL_ClearError() first in each thread; pool_sdl_install() does so in its own. Leave room in the budget for SDL_Init() and
+ * hints: SDL does not check every allocation.
  *
- * Threads for timers and sound allocate, so the heap must not be single-threaded. What drivers and the system's libraries
- * allocate is not SDL's. */
+ * Threads for timers and sound allocate, so the heap must not be single-threaded. Drivers and system libraries do not use the
+ * heap. */
 #ifndef TIDEPOOL_SDL_H
 #define TIDEPOOL_SDL_H
 

@@ -9,8 +9,8 @@
  *     sqlite3_shutdown();
  *     pool_heap_destroy(heap);
  *
- * sqlite3_memory_used() is then the heap's live_bytes. SQLite is told the real sizes of blocks, so that it uses what a size
- * class adds. The heap must not be single-threaded, unless SQLite is, and must outlive sqlite3_shutdown(). */
+ * sqlite3_memory_used() is then the heap's live_bytes. SQLite gets the usable size of each block, so it uses the slack. The
+ * heap must not be single-threaded unless SQLite is, and must outlive sqlite3_shutdown(). */
 #ifndef TIDEPOOL_SQLITE_H
 #define TIDEPOOL_SQLITE_H
 

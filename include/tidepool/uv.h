@@ -10,12 +10,12 @@
  *     uv_library_shutdown();                       (ends libuv's threads; libuv cannot be used again)
  *     pool_heap_destroy(heap);
  *
- * libuv checks nothing else: hooks.h says what holds if it comes too late. Its own threads allocate too, so the heap must not
- * be single-threaded. Without uv_library_shutdown() the heap has to outlive main(), because libuv calls that function at exit.
+ * libuv does not check that it is unused: see hooks.h for a late installation. Its own threads allocate, so the heap must not
+ * be single-threaded. Without uv_library_shutdown() the heap must outlive main(), because libuv calls that function at exit.
  *
- * Memory of the caller's stays the caller's: handles, requests, what alloc_cb returns. libuv calls abort() where it cannot grow
- * its table of watched descriptors, in uv_run() or where a handle starts; some versions return UV_ENOMEM instead. If that must
- * not be, give the heap an `overflow`. The results of uv_fs_scandir() come from the C library. */
+ * Handles, requests and results of alloc_cb are the caller's memory. If libuv cannot grow its table of watched file
+ * descriptors, in uv_run() or when a handle starts, it calls abort(), or returns UV_ENOMEM in some versions. Give the heap an
+ * `overflow` to prevent that. Results of uv_fs_scandir() come from the C library. */
 #ifndef TIDEPOOL_UV_H
 #define TIDEPOOL_UV_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * tidepool/version.h: which tidepool this is. The macros tell what a program was compiled with, and pool_version() what it runs
- * with. The version is that of meson.build, and the build is refused where the two differ. */
+ * tidepool/version.h: the version of tidepool. The macros are the version that a program was compiled with, pool_version() is
+ * the one that it runs with. The build fails if meson.build has another version. */
 #ifndef TIDEPOOL_VERSION_H
 #define TIDEPOOL_VERSION_H
 
@@ -13,7 +13,7 @@
 
 #define TIDEPOOL_VERSION "0.1.0"
 
-/* #if TIDEPOOL_VERSION_NUMBER >= 1002003 asks for version 1.2.3 or a later one. */
+/* #if TIDEPOOL_VERSION_NUMBER >= 1002003 tests for version 1.2.3 or later. */
 #define TIDEPOOL_VERSION_NUMBER (TIDEPOOL_VERSION_MAJOR * 1000000 + TIDEPOOL_VERSION_MINOR * 1000 + TIDEPOOL_VERSION_PATCH)
 
 POOL_BEGIN_DECLS

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT
- * How a public function is declared. Included by the other headers; nothing here is for users. */
+ * Macros that declare public functions. The other headers include this; nothing here is for users. */
 #ifndef TIDEPOOL_VISIBILITY_H
 #define TIDEPOOL_VISIBILITY_H
 
 #define POOL_API __attribute__((visibility("default")))
 
-/* A function that the header defines, so that the size of a struct is what the caller was compiled with. It is always inline:
- * where it was called is what the caller wants to read in a message. */
+/* A function that the header defines, so that the size of a struct is the one that the caller was compiled with. It is always
+ * inline, so that messages name the caller as the place of the call. */
 #ifdef __cplusplus
 #define POOL_INLINE static inline __attribute__((__always_inline__))
 #else
 #define POOL_INLINE static __inline__ __attribute__((__always_inline__))
 #endif
 
-/* What linkers know a function as: pool_alloc() is tidepool_alloc, pool_heap_create() tidepool_heap_create, object_pool_get()
- * tidepool_object_pool_get. Other programs have functions called pool_alloc too, and a program's own would take the place of
- * the library's. Who looks a function up by a name (dlsym, ctypes, another language) uses the linker's. */
+/* The name that linkers know a function by: pool_alloc() is tidepool_alloc, pool_heap_create() is tidepool_heap_create, and
+ * object_pool_get() is tidepool_object_pool_get. A program's own pool_alloc() would otherwise replace the library's. Use these
+ * names to look functions up (dlsym, ctypes, other languages). */
 #define POOL_NAME(name)      POOL_NOEXCEPT __asm__(POOL_STRING(__USER_LABEL_PREFIX__) "tidepool_" #name)
 #define POOL_STRING(text)    POOL_STRING_OF(text)
 #define POOL_STRING_OF(text) #text
@@ -30,7 +30,7 @@
 #define POOL_END_DECLS
 #endif
 
-/* The result is a block that aliases nothing; argument N (or N times M) is its size, A its alignment. */
+/* The result is a block that aliases nothing. Argument N, or N times M, is its size, and A its alignment. */
 #define POOL_RETURNS_BLOCK(...) __attribute__((malloc, warn_unused_result, alloc_size(__VA_ARGS__)))
 #ifdef __clang__ /* clang 14 crashes on an alignment that is a constant and no power of two */
 #define POOL_RETURNS_ALIGNED_BLOCK(a, n) POOL_RETURNS_BLOCK(n)

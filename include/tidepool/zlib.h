@@ -7,10 +7,10 @@
  *     pool_heap_t *heap = pool_heap_create(&options);
  *     z_stream stream = pool_zlib_stream(heap);
  *     deflateInit(&stream, 9); ... deflate(&stream, Z_FINISH) ...
- *     pool_heap_reset(heap);                       (instead of deflateEnd; the next stream finds the whole buffer)
+ *     pool_heap_reset(heap);                       (instead of deflateEnd; the next stream has the whole buffer)
  *
- * Before a stream with other settings, call pool_heap_trim(heap, 0) too, so that its blocks of other sizes find room.
- * Z_MEM_ERROR means that the heap is exhausted. A stream keeps its heap in `opaque`, so each may have another. */
+ * Z_MEM_ERROR means that the heap is exhausted. Before a stream with other settings, also call pool_heap_trim(heap, 0), to make
+ * room for blocks of other sizes. A stream stores its heap in `opaque`, so each may have its own. */
 #ifndef TIDEPOOL_ZLIB_H
 #define TIDEPOOL_ZLIB_H
 
@@ -29,7 +29,7 @@ static inline voidpf pool_zlib_alloc(voidpf heap, uInt items, uInt size)
 
 static inline void pool_zlib_free(voidpf heap, voidpf block) { pool_heap_free((pool_heap_t *)heap, block); }
 
-/* Returns a stream to be initialised by deflateInit() and the like. */
+/* Returns a stream on `heap`, for deflateInit() and the like. */
 static inline z_stream pool_zlib_stream(pool_heap_t *heap)
 {
   z_stream stream;
