@@ -49,7 +49,6 @@ enum {
 
   /* The heap detects writes outside a block, writes to a freed block, and second frees. Each ends the program with one line:
    * the call that detected it, the block with its requested size, the offset (negative in front of the block), and the heap.
-   * docs/heaps.md says when each is detected.
    *
    *   - A second free is detected at once.
    *   - 64 bytes in front of a block and 32 bytes behind its requested size are verified when it is freed.
@@ -78,12 +77,12 @@ enum {
    * program's own handler runs, or SIGSEGV ends the program. A system call with such memory fails with EFAULT.
    *
    *   - The other bytes on the block's pages are verified when it is freed, and at reset, destroy and exit().
-   *   - A freed block stays inaccessible until 64 GiB of addresses are used; then the oldest one is reused. The 64 GiB are 256
-   * MiB on 32-bit systems, and an eighth of the process's limit on addresses if there is one.
+   *   - A freed block stays inaccessible until 64 GiB of addresses are used; then the oldest one is reused. The limit is 256
+   *     MiB on 32-bit systems, and an eighth of the process's limit on addresses, if that is less.
    *   - Blocks read as zero.
    *
-   * Cost: whole pages of the budget, and two mappings for each live block. Once the heap has three quarters of the mappings
-   * that the system allows, or its budget has no page left, further blocks are only checked. The flag excludes `reserve` and
+   * Cost: whole pages of the budget, and two mappings for each live block. Once blocks have three quarters of the mappings that
+   * the system allows, or the budget has no page left, further blocks are only checked. The flag excludes `reserve` and
    * `memory`. */
   POOL_HEAP_GUARDED = 1 << 6,
 
@@ -105,7 +104,7 @@ typedef struct pool_heap_options {
    * creation, an exhausted budget also takes back what sleeping threads have cached. */
   size_t budget;
 
-  /* Bytes for blocks that are allocated at creation. Allocations within them cannot fail while all blocks are of one size
+  /* Bytes that are allocated at creation, for blocks. Allocations within them cannot fail while all blocks are of one size
    * class. Count each block as pool_heap_good_size() bytes.
    *
    * Each further size class may keep up to one slab from the others. A block larger than all classes takes whole units. The
@@ -144,8 +143,8 @@ typedef struct pool_heap_options {
   const size_t *size_classes;
   size_t size_class_count;
 
-  /* For a heap with a reserve or a budget of up to 8 MiB: how many milliseconds idle memory is kept before it is returned to
-   * the system. 0 is the process's delay. With `memory` only POOL_PURGE_NEVER is allowed. Other heaps get EINVAL, with
+  /* How many milliseconds idle memory is kept before it is returned to the system; 0 is the process's delay. It is for heaps
+   * with a reserve or a budget of up to 8 MiB. With `memory` only POOL_PURGE_NEVER is allowed. Other heaps get EINVAL, with
    * pool_error(), since their idle memory is the process's. Object pools in the heap keep idle arrays as long.
    *
    * The process's delay also says how often idle memory is examined: if it is longer, memory is kept longer here.
@@ -196,8 +195,7 @@ POOL_API size_t pool_heap_trim(pool_heap_t *heap, size_t keep) POOL_NAME(heap_tr
  * it. Caches of sleeping threads stay out of reach if neither the heap nor an ancestor had a budget at its creation. */
 POOL_API bool pool_heap_set_budget(pool_heap_t *heap, size_t budget) POOL_NAME(heap_set_budget);
 
-/* pool_heap_alloc(), pool_heap_zalloc(), pool_heap_calloc(), pool_heap_realloc() and pool_heap_aligned_alloc() do in one heap
- * what pool_alloc() and so on do in the default heap. A heap that is exhausted tries in this order:
+/* Allocate from one heap, as pool_alloc() and its family do from the default heap. An exhausted heap tries in this order:
  *
  *   1. its own cached and idle memory, without the idle arrays of object pools
  *   2. on_exhausted, up to 64 times, as long as that returns true

@@ -7,7 +7,7 @@
  *       return ENOMEM;
  *     pool_free(node);
  *
- * Each request is served by the pool of its size class. All sizes are in bytes. Blocks are aligned to 16.
+ * The pool of its size class serves a request. All sizes are in bytes. Blocks are aligned to 16.
  *
  * Threads: every function is thread-safe, and may be called in the child of a fork(). A signal handler may call them if it
  * interrupted no call of this library. With blocks=malloc, under valgrind and under sanitizers blocks come from malloc: then
@@ -116,15 +116,16 @@ POOL_API pool_heap_t *pool_heap_of(const void *address) POOL_NAME(heap_of);
  * sets the same options; set-user-ID programs do not read it.
  *
  *   purge_delay_ms      how many milliseconds idle memory is kept before it is returned to the system, or never
- *   huge_pages          never, auto, always: request transparent huge pages; auto does so where small blocks need more memory
- *   stats               none, exit, exit:FILE: print the figures of all heaps at exit, or append them to FILE (at most 255
- * bytes) checked             0, 1, all: fill and check each block of the default heap, or of all heaps and object pools guarded
- * 0, 1, all: end each block of the default heap, or of all heaps, at an inaccessible page guard_sample        0, or a number N:
- * guard one in N blocks that leave the pools of any heap check_at_exit       0, 1: empty the thread's cache at exit, which
- * detects blocks that it freed twice sites               0 to 16: how many return addresses, the call's and its callers', each
- * block of the default heap records leaks               none, destroy, exit, all: report blocks that are live when a heap is
- * destroyed, or lost at exit blocks              auto, own, malloc: take all blocks from malloc, where tools see them; auto
- * does so under a tool abort_on_exhausted  0, 1: end the program with one line where an allocation would return NULL
+ *   huge_pages          never, auto, always: request transparent huge pages; auto: where small blocks need more memory
+ *   stats               none, exit, exit:FILE: print all figures at exit, or append them to FILE (up to 255 bytes long)
+ *   checked             0, 1, all: fill and check each block of the default heap, or of all heaps and object pools
+ *   guarded             0, 1, all: end each block of the default heap, or of all heaps, at an inaccessible page
+ *   guard_sample        0, or a number N: guard one in N blocks that leave the pools of any heap
+ *   check_at_exit       0, 1: empty the thread's cache at exit, which detects blocks that it freed twice
+ *   sites               0 to 16: how many return addresses each block of the default heap records
+ *   leaks               none, destroy, exit, all: report blocks that are live when a heap is destroyed, or lost at exit
+ *   blocks              auto, own, malloc: take all blocks from malloc, where tools see them; auto: under a tool
+ *   abort_on_exhausted  0, 1: end the program with one line where an allocation would return NULL
  *
  * tidepool-malloc(1) describes these and the options for profiles, names and export.
  *

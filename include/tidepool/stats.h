@@ -24,11 +24,11 @@
 POOL_BEGIN_DECLS
 
 typedef struct pool_stats {
-  size_t budget;     /* bytes; 0: no limit */
-  size_t held_bytes; /* taken from the system or the caller's buffer and not returned */
-  size_t
-    peak_held_bytes; /* the most that held_bytes has been; in the default heap, free memory counts only at calls for figures */
-  size_t live_bytes; /* usable bytes of live blocks */
+  size_t budget;          /* bytes; 0: no limit */
+  size_t held_bytes;      /* taken from the system or the caller's buffer and not returned */
+  size_t peak_held_bytes; /* the most that held_bytes has been. The default heap counts free memory only when figures are
+                           * read */
+  size_t live_bytes;      /* usable bytes of live blocks */
   size_t live_blocks;
   size_t cached_bytes;
   size_t idle_bytes;
