@@ -409,9 +409,10 @@ private:
 inline heap_ref::heap_ref(const heap &owner) noexcept : heap_(owner.get()) {}
 
 // An allocator for containers, whose memory comes from a heap. Copies, also of other types, share the heap. Two are equal if
-// their heap is the same. Without arguments it uses the default heap. A copy of a container uses the heap of its source. A
-// container that is assigned to keeps its own heap. Moved and swapped containers take their heap along, so no element is
-// copied.
+// their heap is the same. Without arguments it uses the default heap.
+//
+// A copy of a container uses the heap of its source. A container that is assigned to keeps its own heap. Moved and swapped
+// containers take their heap along, so no element is copied.
 //
 // Cost: allocate() adds a test of the length and one for null to pool_heap_alloc(); deallocate() is pool_heap_free().
 template <typename T>
@@ -886,10 +887,11 @@ private:
 // A pool whose objects are constructed by make() and destructed by put().
 //
 // The end of the pool destructs live objects, by address. Objects that own others of the pool may put them meanwhile, also in a
-// ring: each is destructed once. No object can be made then. Cost: make() and put() add the constructor, the destructor and a
-// test for null to object_pool_get() and object_pool_put(). If the destructor is not trivial, put() first calls
-// object_pool_in_use(), some eighty instructions. So a second put ends the program with its line, before a second destructor
-// runs.
+// ring: each is destructed once. No object can be made then.
+//
+// Cost: make() and put() add the constructor, the destructor and a test for null to object_pool_get() and object_pool_put(). If
+// the destructor is not trivial, put() first calls object_pool_in_use(), some eighty instructions. So a second put ends the
+// program with its line, before a second destructor runs.
 template <typename T>
 class object_pool : public detail::pool_base<T, true> {
   using base = detail::pool_base<T, true>;
@@ -1019,12 +1021,15 @@ private:
   }
 };
 
-// A pool that makes room by ending a live object when it is full: the quietest sound, the oldest trail. make() returns a
-// handle, because a pointer would lead to another object after an eviction. A handle's get() is null once its object was
-// evicted. A pointer of get() is valid until the next make(). The pool is for one thread: no other could use an object safely
-// while this one ends it. choose(pool) returns a live object of the pool, or null. Its exceptions leave make(), with nothing
-// changed. The victim is destructed before the new object is constructed; if that throws, both are gone. A constructor or
-// destructor of an object may make others, but evicts none: make() fails there if the pool is full.
+// A pool that makes room by ending a live object when it is full: the quietest sound, the oldest trail.
+//
+// make() returns a handle, because a pointer would lead to another object after an eviction. A handle's get() is null once its
+// object was evicted. A pointer of get() is valid until the next make(). The pool is for one thread: no other could use an
+// object safely while this one ends it.
+//
+// choose(pool) returns a live object of the pool, or null. Its exceptions leave make(), with nothing changed. The victim is
+// destructed before the new object is constructed; if that throws, both are gone. A constructor or destructor of an object may
+// make others, but evicts none: make() fails there if the pool is full.
 template <typename T>
 class evicting_pool : public detail::pool_base<T, true> {
   using base = detail::pool_base<T, true>;
@@ -1155,7 +1160,7 @@ private:
 
 namespace detail {
 
-// What a get() is waiting for in this thread may throw in a hook.
+// The innermost get() of this thread: it rethrows the exceptions of hooks.
 POOL_API inline carrier *&innermost_carrier() noexcept
 {
   static thread_local carrier *innermost = nullptr;
@@ -1229,11 +1234,16 @@ struct reuse_hooks_deleter {
 } // namespace detail
 
 // A pool whose objects stay constructed between uses. An expensive object is constructed once, before its first use, and
-// destructed when the pool ends or shrinks. make() returns the value that an object is constructed from; without it the object
-// is constructed as by `new T`. reset(T &) is called between uses, either just before the next use or at the put. The pool
-// holds no lock meanwhile, and calls both from several threads at once if these share the pool. A checked() pool destructs each
-// object at its put, and constructs it anew. Cost: without make and reset, and for a type that needs neither constructor nor
-// destructor, get() and put() cost as in C. With hooks, both together take some three hundred instructions more.
+// destructed when the pool ends or shrinks.
+//
+// make() returns the value that an object is constructed from; without it the object is constructed as by `new T`. reset(T &)
+// is called between uses, either just before the next use or at the put. The pool holds no lock meanwhile, and calls both from
+// several threads at once if these share the pool.
+//
+// A checked() pool destructs each object at its put, and constructs it anew.
+//
+// Cost: without make and reset, and for a type that needs neither constructor nor destructor, get() and put() cost as in C.
+// With hooks, both together take some three hundred instructions more.
 template <typename T>
 class reuse_pool : public detail::pool_base<T, false> {
   using base = detail::pool_base<T, false>;

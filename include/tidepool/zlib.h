@@ -17,7 +17,7 @@
 #include <tidepool/heap.h>
 #include <zlib.h>
 
-/* These are enough for one stream at zlib's largest settings (windowBits 15, memLevel 9), with the records of the heap. */
+/* Bytes of a buffer for one stream at zlib's largest settings (windowBits 15, memLevel 9), with the records of the heap. */
 #define POOL_ZLIB_DEFLATE_BYTES ((size_t)512 << 10)
 #define POOL_ZLIB_INFLATE_BYTES ((size_t)96 << 10)
 
