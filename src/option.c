@@ -177,23 +177,23 @@ static bool parse_blocks(const char *value)
 }
 
 static const entry_t table[] = {
-  {"purge_delay_ms", "milliseconds, never", "how long idle memory is kept before it goes back to the system (100)",
+  {"purge_delay_ms", "milliseconds, never", "how long to keep idle memory before it is returned to the system (100)",
    parse_purge_delay},
-  {"huge_pages", "never, auto, always", "whether to ask for transparent huge pages (auto)", parse_huge_pages},
+  {"huge_pages", "never, auto, always", "request transparent huge pages (auto)", parse_huge_pages},
   {"stats", "none, exit, exit:FILE (up to 255 bytes)", "print the figures of all heaps at exit (none)", parse_stats},
-  {"export", "0, 1", "let tidepool top and report ask the process for its figures (0)", parse_export},
+  {"export", "0, 1", "let tidepool top and report read the figures (0)", parse_export},
   {"checked", "0, 1, all", "fill and check every block of the default heap, or of all heaps and object pools (0)",
    parse_checked},
-  {"leaks", "none, destroy, exit, all", "say which blocks are live when heaps are destroyed, or lost at exit (none)",
+  {"leaks", "none, destroy, exit, all", "report blocks that are live when a heap is destroyed, or lost at exit (none)",
    parse_leaks},
-  {"sites", "0 to 16", "remember where blocks were allocated, by so many return addresses (0)", parse_sites},
-  {"check_at_exit", "0, 1", "look at exit for what was freed twice (0)", parse_check_at_exit},
+  {"sites", "0 to 16", "record so many return addresses for each block (0)", parse_sites},
+  {"check_at_exit", "0, 1", "detect at exit blocks that were freed twice (0)", parse_check_at_exit},
   {"guarded", "0, 1, all", "end every block of the default heap, or of all, at an inaccessible page (0)", parse_guarded},
-  {"guard_sample", "0, a number N", "do so with one of N blocks that leave the pools of any heap (0)", parse_guard_sample},
+  {"guard_sample", "0, a number N", "guard one in N blocks that leave the pools of any heap (0)", parse_guard_sample},
   {"blocks", "auto, own, malloc", "take all blocks from malloc, so that tools see them (auto)", parse_blocks},
-  {"profile", "FILE (up to 255 bytes)", "write at exit where blocks were allocated, of a sample (none)", parse_profile},
-  {"sample_bytes", "1 to 2147483648", "one byte in so many has its block in that profile (524288)", parse_sample_bytes},
-  {"profile_signal", "1 to 64", "a signal that has the profile written at once (none)", parse_profile_signal},
+  {"profile", "FILE (up to 255 bytes)", "write a sampled profile of allocations at the peak and at exit (none)", parse_profile},
+  {"sample_bytes", "1 to 2147483648", "one in so many bytes brings its block into the profile (524288)", parse_sample_bytes},
+  {"profile_signal", "1 to 64", "a signal that writes the profile at once (none)", parse_profile_signal},
   {"names", "0, 1", "name memory after its heap in /proc/PID/maps (0)", parse_names},
   {"abort_on_exhausted", "0, 1", "end the program where an allocation would return NULL (0)", parse_abort_on_exhausted},
 };
@@ -288,7 +288,7 @@ static void say_known(text_t *text, const char *key)
 
 static void warn_of(const char *key, const char *value)
 {
-  char words[200];
+  char words[ENTRIES * KEY_SIZE]; /* has room for all keys */
   text_t text = {words, sizeof words, 0};
   const entry_t *entry = find_entry(key);
   if (!entry)

@@ -1160,7 +1160,7 @@ private:
 
 namespace detail {
 
-// The innermost get() of this thread: it rethrows the exceptions of hooks.
+// Stores exceptions of hooks for this thread's innermost get(), which rethrows them.
 POOL_API inline carrier *&innermost_carrier() noexcept
 {
   static thread_local carrier *innermost = nullptr;

@@ -148,6 +148,7 @@ static void warnings(void **state)
   memset(long_one + strlen(long_one), 'x', 400);
   aborts_with(read_then_abort, long_one, "tidepool: TIDEPOOL_OPTIONS: an option is too long, ignored\n");
   aborts_with(read_then_abort, unknown, "tidepool: nonsense: unknown option; known are purge_delay_ms, huge_pages, stats");
+  aborts_with(read_then_abort, unknown, ", names, abort_on_exhausted; ignored\n");
   aborts_with(read_then_abort, value, "tidepool: checked: invalid value; valid values are 0, 1, all; ignored\n");
   aborts_with(read_then_abort, misspelt, "tidepool: ckecked: unknown option, the nearest is checked; ignored\n");
   aborts_with(read_then_abort, plural, "tidepool: huge_page: unknown option, the nearest is huge_pages; ignored\n");
