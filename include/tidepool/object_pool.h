@@ -12,22 +12,21 @@
  * object are kept elsewhere. So any type can be pooled, and live objects can be walked by address. A policy says what a get
  * does when the pool is full. All sizes are in bytes, all capacities in objects.
  *
- * Threads: all threads may use one pool at once, unless it is OBJECT_POOL_SINGLE_THREAD. The comments of object_pool_destroy()
- * and object_pool_next() have more.
+ * Threads: all threads may use one pool at once, unless it is OBJECT_POOL_SINGLE_THREAD. object_pool_destroy() needs the other
+ * threads to stay out.
  *
  * Errors: if the pool is NULL, every call except object_pool_destroy() does nothing and returns NULL, false, 0 or the handle
  * {0, 0}. It sets EINVAL, with pool_error(). Success leaves errno unchanged, whatever hooks do to it.
  *
- * Cost: without growth, hooks and eviction, get and put are O(1), make no system call and do not touch the object. A get and a
- * put of the same object take 24 instructions on x86-64 in a single-threaded pool, and 40 in a shared one. The loop and the
- * calls into the shared library are included. Other gets and puts take some hundred instructions each, in a shared pool with a
- * lock.
+ * Cost: without growth, hooks and eviction, get and put are O(1), make no system call and do not touch the object. A get and
+ * the put of its object take 24 instructions on x86-64 in a single-threaded pool, and 40 in a shared one, with the loop and the
+ * calls into the shared library. Other gets and puts take some hundred instructions each, in a shared pool with a lock.
  *
  *   - In a shared pool each thread caches free objects of the first array: up to 63, and at most a sixteenth of it. Most gets
  *     and puts therefore take no lock. A get that finds the pool full first collects the caches, which takes some microseconds.
  *     Threads then cache nothing for a thousand gets, nor while an added array is idle.
- *   - There are no caches for EVICT pools, for objects of added arrays, beyond 127 pools of a process, and on a system without
- *     membarrier().
+ *   - There are no caches for pools with hooks, checked pools and EVICT pools; for objects of added arrays; beyond 127 pools of
+ *     a process; and on a system without membarrier().
  *   - While an array that a growing pool added is idle, each call reads the clock, which takes some 30 ns. The call that
  *     returns the array makes a system call and passes over the array's counts of uses.
  *
