@@ -26,7 +26,7 @@ class Measure(unittest.TestCase):
         self.file = pathlib.Path(self.folder.name, "figures")
 
     def figures(self, *command, status=0, **options):
-        done = subprocess.run([MEASURE, self.file, "", *command], capture_output=True, text=True, timeout=60, check=False,
+        done = subprocess.run([MEASURE, self.file, "", *command], capture_output=True, text=True, timeout=600, check=False,
                               **options)
         self.assertEqual(done.returncode, status, done.stderr)
         return [float(word) for word in self.file.read_text().split()]

@@ -238,7 +238,7 @@ class Commands(unittest.TestCase):
     def test_a_failure_of_either_command_is_one_line(self):
         for arguments in ["real.py", "--minutes", "0"], ["run.py", "--minutes", "0", "x"], ["run.py", "--lib", "x", "y"]:
             done = subprocess.run([sys.executable, pathlib.Path(real.__file__).with_name(arguments[0]), *arguments[1:]],
-                                  capture_output=True, text=True, timeout=60, check=False)
+                                  capture_output=True, text=True, timeout=600, check=False)
             self.assertEqual(done.returncode, 1)
             self.assertRegex(done.stderr, r"\Abench: argument --\w+: .*\n\Z")
 

@@ -219,7 +219,7 @@ void free(void *block) { __libc_free(block); }
 int main(int argc, char **argv)
 {
   const char *what = argc > 1 ? argv[1] : "";
-  alarm(60);
+  alarm(600);
   if (!strcmp(what, "fork"))
     return fork_in_handlers();
   if (!strcmp(what, "loader"))

@@ -59,7 +59,7 @@ int main(int count, char **paths)
   pthread_t threads[2];
   if (count != 4)
     return 2;
-  alarm(50);
+  alarm(600);
   for (int i = 0; i < 2; i++)
     modules[i] = load(paths[i + 1]);
   for (int i = 0; i < 2; i++)

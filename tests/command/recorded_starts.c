@@ -321,7 +321,7 @@ int main(int count, char **arguments)
                {"full", full},
                {"one-heap", one_heap},
                {"in-the-middle", in_the_middle}};
-  alarm(50);
+  alarm(600);
   path = count > 2 ? arguments[2] : "";
   for (size_t i = 0; count > 2 && i < sizeof tests / sizeof *tests; i++)
     if (!strcmp(arguments[1], tests[i].what)) {

@@ -23,7 +23,7 @@ void os_take_stack_at(const void *const *frame, const void *from, os_stack_t *st
 int main(void)
 {
   unsigned known = 0, unknown = 0;
-  alarm(100);
+  alarm(600);
   if (!sites_begin(1))
     return 2;
   for (int i = 0; i < ROUNDS; i++) {

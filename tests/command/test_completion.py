@@ -15,7 +15,7 @@ def completed(*words, helper=""):
         source "$1"; shift
         COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _tidepool
         printf '%s\\n' "${{COMPREPLY[@]}}" """
-    done = subprocess.run(["bash", "--norc", "-c", script, "bash", FILE, *words], capture_output=True, text=True, timeout=60,
+    done = subprocess.run(["bash", "--norc", "-c", script, "bash", FILE, *words], capture_output=True, text=True, timeout=600,
                           check=True)
     assert not done.stderr
     return done.stdout.split()
@@ -36,7 +36,7 @@ def test_options():
 @pytest.mark.parametrize("command", ("run", "record", "replay", "map"))
 def test_every_option_of_the_help_is_offered(request, command):
     tidepool = request.config.getoption("--tidepool")
-    text = subprocess.run([tidepool, command, "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
+    text = subprocess.run([tidepool, command, "--help"], capture_output=True, text=True, timeout=600, check=True).stdout
     known = {word.strip(",").split("=")[0] for word in text.split() if word.startswith("--") and len(word) > 2}
     assert known - {"--usage", "--version"} == set(completed("tidepool", command, "--"))
 
@@ -71,7 +71,7 @@ def test_every_option_of_the_library_is_offered(request):
     library = request.config.getoption("--library")
     tidepool = request.config.getoption("--tidepool")
     text = subprocess.run([tidepool, "run", "--library", library, "-o", "help", "ls", "/"], capture_output=True, text=True,
-                          timeout=60, check=True).stderr
+                          timeout=600, check=True).stderr
     keys = {line.split("=")[0] + "=" for line in text.splitlines()}
     assert keys == set(completed("tidepool", "run", "-o", ""))
 
@@ -81,7 +81,7 @@ def test_report(request, tmp_path):
     (tmp_path / "figures").touch()
     for words in (["--json"], ["--html"], ["--html", "="]):
         assert completed("tidepool", "report", *words, f"{tmp_path}/fi") == [f"{tmp_path}/figures"]
-    help_of = subprocess.run([tidepool, "report", "--help"], capture_output=True, text=True, timeout=60, check=False)
+    help_of = subprocess.run([tidepool, "report", "--help"], capture_output=True, text=True, timeout=600, check=False)
     if help_of.returncode == 0:   # it may have been built without
         known = {word.split("=")[0] for word in help_of.stdout.split() if word.startswith("--")}
         assert known - {"--usage", "--version", "--stats"} == set(completed("tidepool", "report", "--"))
@@ -91,7 +91,7 @@ def test_top(request):
     assert completed("tidepool", "top", "--sort", "=", "l") == completed("tidepool", "top", "-s", "l") == ["live"]
     assert completed("tidepool", "top", "-s", "") == ["held", "change", "live", "blocks", "exhausted", "name"]
     help_of = subprocess.run([request.config.getoption("--tidepool"), "top", "--help"], capture_output=True, text=True,
-                             timeout=60, check=False)
+                             timeout=600, check=False)
     if help_of.returncode == 0:   # it may have been built without
         known = {word.split("=")[0] for word in help_of.stdout.replace(",", " ").split() if word.startswith("--")}
         assert known - {"--usage", "--version"} == set(completed("tidepool", "top", "--"))

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-SECONDS = 300
+SECONDS = 600
 SETS = "sets PYTHONMALLOC=malloc, so that CPython's objects are seen"
 IGNORES = "CPython ignores PYTHONMALLOC with -E or -I, so most of its objects are not seen"
 EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "report.py"

@@ -14,7 +14,7 @@ import sys
 
 import pytest
 
-SECONDS = 300
+SECONDS = 600
 CHUNK = 64 << 10
 THREADS = 4   # of recorded.c
 

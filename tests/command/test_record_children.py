@@ -195,7 +195,7 @@ int main(void)
   signal(SIGCHLD, SIG_IGN);
   signal(SIGALRM, handle);
   setitimer(ITIMER_REAL, &(struct itimerval){{0, 700}, {0, 700}}, NULL);
-  for (int i = 0; i < 400; i++) {
+  for (int i = 0; i < 100; i++) {
     may_fork = 1;
     int file = open("recording", O_RDWR | O_CREAT, 0600);
     const bool is_on = pool_record_start(file);
@@ -231,7 +231,7 @@ MAPS = """#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-enum { MAPS = 40, BYTES = 64 << 10, CHILDREN = 500 };
+enum { MAPS = 40, BYTES = 64 << 10, CHILDREN = 200 };
 static char *maps[MAPS];
 static void map(void)
 {

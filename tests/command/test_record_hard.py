@@ -194,7 +194,7 @@ def test_a_program_that_goes_on(request, tidepool, tmp_path, other_clock):
     command = [program, "record", "--library", library, "--frames", "1", "-o", "live", "./hand_over"]
     with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.DEVNULL) as running:
         try:
-            looks, until = 0, time.monotonic() + 60
+            looks, until = 0, time.monotonic() + SECONDS
             while looks < 5 and time.monotonic() < until:
                 time.sleep(0.2)
                 done = tidepool("replay", "--check", "--json", tmp_path / "live", check=False)

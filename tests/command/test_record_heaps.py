@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-SECONDS = 60
+SECONDS = 600
 NO_HEAP = 'there is no heap or object pool "none" in it; tidepool show lists them\n'
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
 HEAP_ROW = re.compile(r"^ +([\d.]+ \w+) +(\d+) +([\d.]+ \w+) +(\d+) +([\d.]+ \w+) +(\d+)  (.+)$", re.M)

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-SECONDS = 120
+SECONDS = 600
 KIB, MIB = 1 << 10, 1 << 20
 METRIC = re.compile(r'tidepool_\w+\{((?:\w+="(?:[^"\\\n]|\\["\\n])*",?)*)\} \d+')
 

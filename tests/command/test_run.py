@@ -12,7 +12,7 @@ import subprocess
 
 import pytest
 
-SECONDS = 300
+SECONDS = 600
 RIGHTS = "runs with the rights of another user or with capabilities, so the loader preloads nothing"
 
 

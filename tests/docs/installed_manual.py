@@ -6,6 +6,7 @@ usage: installed_manual.py SOURCE BUILD PREFIX MANUAL-FOLDER MANDOC
 
 MANUAL-FOLDER is where the build installs manual pages, below PREFIX or absolute. Exit status 77: there is no meson."""
 
+import functools
 import os
 import pathlib
 import re
@@ -44,12 +45,14 @@ def plain(text):
 
 
 def unread_pages(manual, names, read):
-    """Pages that are not there, or do not have the function in what is printed of them."""
+    """Pages that are not there, or do not have the function in what is printed of them. The page that many links lead to is
+    printed once."""
+    printed = functools.cache(lambda page: plain(read(page)))
     for name in names:
         page = manual / "man3" / f"{name}.3"
         if not page.exists():
             yield f"{name} has no manual page"
-        elif not re.search(rf"\b{name}\(", plain(read(page))):
+        elif not re.search(rf"\b{name}\(", printed(page.resolve())):
             yield f"{page.name} does not tell of {name}"
 
 
@@ -92,7 +95,7 @@ def main():
         sys.exit("no function found in the headers")
     with tempfile.TemporaryDirectory() as root:
         output_of("meson", "install", "-C", build, "--no-rebuild", "--tags", "man", "--destdir", root, folder=source)
-        manual = pathlib.Path(root) / folder.relative_to("/")
+        manual = pathlib.Path(root).resolve() / folder.relative_to("/")
         readers = [lambda page: output_of(mandoc, "-T", "ascii", page.relative_to(manual), folder=manual)]
         # Some systems have a man that only says where manuals can be had.
         man = shutil.which("man")

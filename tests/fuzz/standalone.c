@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { INPUT_MOST = 1 << 16, RANDOM_MOST = 1500, INPUT_SECONDS = 120 };
+enum { INPUT_MOST = 1 << 16, RANDOM_MOST = 1500, INPUT_SECONDS = 600 };
 
 static unsigned long replayed;
 

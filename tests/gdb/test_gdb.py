@@ -24,7 +24,7 @@ def fixture_ask(pytestconfig):
             ["gdb", "-nx", "-batch", "-iex", "set debuginfod enabled off", "-ex", "set pagination off",
              "-ex", f"source {script}", *(word for command in commands for word in ("-ex", command)),
              "-ex", f"echo {HEAPS_END}\\n", "--args", program, *arguments],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600, check=False,
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_MOST, FILE_MOST)))
         if "run" in commands and NO_TRACE.search(done.stdout):
             pytest.skip("no process can be debugged here")
@@ -186,5 +186,5 @@ def test_wrong_words(ask, core):
 def test_without_debug_information(pytestconfig):
     script = pytestconfig.getoption("--gdb-script")
     done = subprocess.run(["gdb", "-nx", "-batch", "-ex", f"source {script}", "-ex", "tidepool heaps"], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, timeout=300, check=False)
+                          stderr=subprocess.STDOUT, text=True, timeout=600, check=False)
     assert "has no debug information" in done.stdout and "Traceback" not in done.stdout

@@ -47,7 +47,7 @@ def test_what_they_tell_is_so(probed, tmp_path):
     script.write_text(STOPS + "".join(f'Stop("{probe}", {count})\n' for probe, count in PROBES.items()))
     done = subprocess.run(["gdb", "-nx", "-batch", "-iex", "set debuginfod enabled off", "-ex", "set breakpoint pending on",
                            "-ex", f"source {script}", "-ex", "run", probed],
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False)
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600, check=False)
     if NO_TRACE.search(done.stdout):
         pytest.skip("no process can be debugged here")
     told = re.findall(r"^((?:heap|object_pool|alloc|free)\S* .*)$", done.stdout, re.M)

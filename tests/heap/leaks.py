@@ -15,7 +15,7 @@ import tempfile
 import unittest
 
 PROGRAM, LIBRARY = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None
-STUCK_SECONDS = 100
+STUCK_SECONDS = 600
 NAME = os.path.basename(PROGRAM)
 # A block that another library has, or a buffer of the C library, may be counted beside those that are lost.
 MORE = r"(; [\d,]+ blocks?, [\d,]+ bytes? more can be reached)?\n"

@@ -9,7 +9,7 @@ import sys
 import unittest
 
 LIBRARY, *PROGRAMS = sys.argv[1:]
-STUCK_SECONDS = 60
+STUCK_SECONDS = 600
 OPTIONS = ["", "sites=1", "sites=2", "sites=16", "checked=1,sites=8", "guarded=1", "guarded=1,sites=8", "guard_sample=1",
            "guard_sample=5000", "leaks=all", "leaks=exit,sites=8", "check_at_exit=1", "stats=exit"]
 

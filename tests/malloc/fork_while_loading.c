@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PATIENCE_SECONDS = 20, ENOUGH = 1000, FORK_MS = 500 };
+enum { STUCK_SECONDS = 600, FORK_MS = 500 };
 static bool in_key, forked;
 static const char *library;
 
@@ -33,7 +33,7 @@ static void *load(void *argument) { return dlopen(library, RTLD_NOW | RTLD_GLOBA
 
 static int allocate_in_child(void)
 {
-  alarm(PATIENCE_SECONDS);
+  alarm(STUCK_SECONDS);
   void *handle = dlopen(library, RTLD_NOW | RTLD_GLOBAL), *(*allocate)(size_t) = NULL;
   if (handle)
     *(void **)&allocate = dlsym(handle, "tidepool_alloc");
@@ -46,8 +46,8 @@ int main(int argc, char **argv)
   library = argc > 1 ? argv[1] : "";
   if (pthread_create(&thread, NULL, load, argv) != 0)
     return 1;
-  for (int i = 0; i < ENOUGH && !__atomic_load_n(&in_key, __ATOMIC_ACQUIRE); i++)
-    usleep(PATIENCE_SECONDS * 1000000 / ENOUGH);
+  for (int i = 0; i < STUCK_SECONDS * 1000 && !__atomic_load_n(&in_key, __ATOMIC_ACQUIRE); i++)
+    usleep(1000);
   pid_t child = fork();
   if (child == 0)
     _exit(allocate_in_child());

@@ -264,7 +264,7 @@ static void test_a_locked_page(void **state)
 static void test_idle_memory_goes_beside_large_blocks(void **state)
 {
   (void)state;
-  enum { COUNT = 600, SIZE = 100000, STUCK_SECONDS = 100 };
+  enum { COUNT = 600, SIZE = 100000, STUCK_SECONDS = 600 };
   static char *blocks[COUNT];
   for (size_t i = 0; i < 20; i++) { /* as often as makes it worth keeping */
     fill(blocks, COUNT, SIZE);

@@ -34,7 +34,7 @@ def run(program, library, options, *arguments, **more):
 def of_pprof(program, profile, figure):
     """The figure of each function, in bytes or blocks."""
     text = subprocess.run(["google-pprof", "--text", f"--{figure}", program, profile], stdout=subprocess.PIPE,
-                          stderr=subprocess.DEVNULL, text=True, timeout=300, check=True).stdout
+                          stderr=subprocess.DEVNULL, text=True, timeout=600, check=True).stdout
     found = {}
     for line in text.splitlines():
         words = line.split()

@@ -45,7 +45,7 @@ def without_core_file():
 
 def is_found(program, library, bug, one_in):
     environment = {**os.environ, "LD_PRELOAD": library, "TIDEPOOL_OPTIONS": f"guard_sample={one_in}"}
-    done = subprocess.run([program, bug], env=environment, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+    done = subprocess.run([program, bug], env=environment, stderr=subprocess.PIPE, text=True, timeout=600, check=False,
                           preexec_fn=without_core_file)
     said = re.search(r" of a block of 40000 bytes( by .+?)?, allocated by ", done.stderr)
     found = done.returncode == -signal.SIGSEGV and said is not None
