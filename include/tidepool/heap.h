@@ -61,7 +61,7 @@ enum {
    * the requested size. pool_heap_realloc() to another size moves the block, so that a use of its old address is detected.
    *
    * Blocks in quarantine count as cached. A request that would fail empties it first, and so do a trim and pool_heap_largest().
-   * A write to the record in front of a block destroys the size: the line then gives the room for the block, or 0. */
+   * A write in front of a block may destroy its size: the line then has another. */
   POOL_HEAP_CHECKED = 1 << 4,
 
   /* Each block records its site: the return address of the call that allocated it, and its callers', as many in all as the
@@ -187,9 +187,9 @@ POOL_API void pool_heap_reset(pool_heap_t *heap) POOL_NAME(heap_reset);
  * caches of all threads are emptied. */
 POOL_API size_t pool_heap_trim(pool_heap_t *heap, size_t keep) POOL_NAME(heap_trim);
 
-/* Sets the budget; 0 is no limit. Returns false, with the budget unchanged, if the heap holds more than `budget`. It first
- * trims the heap if needed, then collects idle memory of its children. It does not reach the children's thread caches, nor
- * single-threaded children. Other threads see either the old budget or the new one.
+/* Sets the budget; 0 is no limit. Returns false, with the budget unchanged, if the heap holds more even after a trim of the
+ * heap and of its children's idle memory. Thread caches of children, and single-threaded children, are not trimmed. Other
+ * threads see either the old budget or the new one.
  *
  * A heap with a budget of up to 8 MiB continues in the process's memory if the budget is raised. A heap in `memory` stays in
  * it. Caches of sleeping threads stay out of reach if neither the heap nor an ancestor had a budget at its creation. */
