@@ -34,6 +34,7 @@ def pytest_addoption(parser):
     parser.addoption("--recorded-plugs", metavar="FILE,FILE", help="tests/command: two libraries for it")
     parser.addoption("--recorded", metavar="PROGRAM", help="tests/command: one whose blocks are known")
     parser.addoption("--recorded-cpp", metavar="PROGRAM", help="tests/command: one with new and delete")
+    parser.addoption("--pictures", metavar="FOLDER", help="tests/command: where pictures of pages are left")
     parser.addoption("--library", metavar="LIBRARY", help="what is preloaded")
 
 

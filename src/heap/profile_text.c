@@ -161,12 +161,10 @@ static int write_to_file(bool waits)
   return error;
 }
 
-/* Once: a profile is written again and again. */
 static void say_if_lost(int error)
 {
-  static bool is_said;
   char path[PATH_SIZE];
-  if (!error || __atomic_exchange_n(&is_said, true, __ATOMIC_RELAXED))
+  if (!error)
     return;
   file_path(path, "");
   warn_at_exit(path, PROFILE_IS_LOST);

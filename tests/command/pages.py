@@ -1,28 +1,28 @@
 # SPDX-License-Identifier: MIT
-"""What tests of show share: a program, and another one in its place; the tags of pages, and a browser for their scripts."""
+"""What tests of show share: a program, and another one in its place; the tags of pages, and a browser for their scripts.
+
+Links within a page are none of those that lead elsewhere."""
 
 import html.parser
 import os
 import shutil
-import subprocess
 import time
 
 import pytest
 
-from sharing import SECONDS
+import browser
 
-EMPTY = {"meta", "line", "path", "br"}
-needs_browser = pytest.mark.skipif(not shutil.which("chromium"), reason="chromium is not here")
+EMPTY = {"meta", "line", "path", "br", "input"}
+needs_browser = pytest.mark.skipif(not browser.PROGRAM, reason="chromium is not here")
 needs_names = pytest.mark.skipif(not shutil.which("addr2line"), reason="addr2line is not here")
 
 
 @pytest.fixture(name="browse")
-def fixture_browse(tmp_path):
+def fixture_browse():
     def browse(page):
         """The page as the browser has it once its scripts have run."""
-        done = subprocess.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/browser",
-                               "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=SECONDS, check=True)
-        return done.stdout
+        browser.shared().open(page)
+        return browser.shared().dom()
     return browse
 
 
@@ -71,7 +71,7 @@ class Tags(html.parser.HTMLParser):
         self.open, self.scripts, self.links = [], [], []
 
     def handle_starttag(self, tag, attrs):
-        self.links += [value for name, value in attrs if name in ("src", "href")]
+        self.links += [value for name, value in attrs if name in ("src", "href") and not value.startswith("#word")]
         if tag not in EMPTY:
             self.open.append(tag)
 

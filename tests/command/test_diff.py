@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+import browser
 from pages import (Tags, fixture_browse, fixture_odd_names, fixture_shown, needs_browser,   # pylint: disable=unused-import
                    needs_names, ODD)
 from sharing import fixture_tidepool   # pylint: disable=unused-import
@@ -57,26 +58,29 @@ def test_the_page(tidepool, made):
 def test_the_page_in_a_browser(tidepool, made, browse):
     for files, sign, style in ((made, "+", "n grown"), (made[::-1], "\u2212", "n shrunk")):
         page = page_of(tidepool, files)
-        dom, before, after = browse(page), *re.findall(r'<td class="n">([^<]*)', page.read_text())[:2]
+        sums = re.findall(r'<td data-label="(?:before|after)" class="n">([^<]*)', page.read_text())
+        dom, before, after = browse(page), *sums[:2]
         assert f'title="all\n{before} before, {after} after: ' in dom   # with what has not changed
         assert re.search(rf'title="leak_some\n[\d.]+ KiB before, [\d.]+ KiB after: \{sign}97.7 KiB"', dom)
-        assert re.search(rf'<tbody id="places"><tr class="line"><td class="{style}">\{sign}97.7 KiB</td><td class="n">'
-                         rf'\{sign}100</td>.*?<td class="s">leak_some &lt; main', dom)
-        assert '<button class="on">what has changed</button>' in dom
+        assert re.search(rf'<tbody id="places"><tr class="line"><td class="{style}" data-label="change">'
+                         rf'\{sign}97.7 KiB</td><td class="n"'
+                         rf' data-label="blocks">\{sign}100</td>.*?<td class="s">leak_some &lt; main', dom)
+        assert re.search('<button class="on"[^>]*>what has changed</button>', dom)
 
 
-def color_of(dom, name):
+def color_of(page, name):
     """Of the box of a function."""
-    box = re.search(rf'title="{name}\n[^"]*" style="[^"]*background: rgb\((\d+), (\d+), (\d+)\);"', dom)
-    return [int(part) for part in box.groups()]
+    browser.shared().open(page)
+    box = f"[...document.querySelectorAll('#flame div')].find(box => box.textContent == '{name}')"
+    return [int(part) for part in re.findall(r"\d+", browser.shared().run(f"getComputedStyle({box}).backgroundColor"))]
 
 
 @needs_browser
 @needs_names
-def test_what_has_grown_is_red_and_what_has_shrunk_blue(tidepool, made, browse):
-    red, _, blue = color_of(browse(page_of(tidepool, made)), "leak_some")
+def test_what_has_grown_is_red_and_what_has_shrunk_blue(tidepool, made):
+    red, _, blue = color_of(page_of(tidepool, made), "leak_some")
     assert red > blue + 50
-    red, _, blue = color_of(browse(page_of(tidepool, made[::-1])), "leak_some")
+    red, _, blue = color_of(page_of(tidepool, made[::-1]), "leak_some")
     assert blue > red + 50
 
 

@@ -13,8 +13,8 @@ import sys
 import pytest
 
 from packed import Packed
-from sharing import NOT_SHARED, SECONDS, Shares, descriptors_of, fixture_tidepool   # pylint: disable=unused-import
-from test_show import Tags
+from pages import Tags, fixture_browse, needs_browser   # pylint: disable=unused-import
+from sharing import NOT_SHARED, Shares, descriptors_of, fixture_tidepool   # pylint: disable=unused-import
 
 REFUSED = "may not read its memory"
 
@@ -138,21 +138,13 @@ def test_heads(tidepool, mapped, tmp_path):
             assert {names[sites[site - 1][0]] for _, size, _, site in known if size == 100} <= {"fill", "use_default", "main"}
 
 
-needs_chromium = pytest.mark.skipif(not shutil.which("chromium"), reason="chromium is not here")
-
-
-def dom_of(page, folder):
-    return subprocess.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}/profile",
-                           "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=SECONDS, check=True).stdout
-
-
-@needs_chromium
-def test_the_page_in_a_browser(tidepool, mapped, tmp_path):
+@needs_browser
+def test_the_page_in_a_browser(tidepool, mapped, browse, tmp_path):
     """The script runs to its end, and shows a slab."""
     process, page = mapped(), tmp_path / "map.html"
     tidepool("map", "-o", page, process.pid)
     places = sum(arena["places"] for arena in figures_of(tidepool, process.pid)["arenas"])
-    text = dom_of(page, tmp_path)
+    text = browse(page)
     assert f'data-places="{places}"' in text
     assert re.search(r'<div id="place">0x[0-9a-f]+: slab, blocks of \d+ bytes, heap ', text)
     assert len(re.findall(r"<button", text)) == 13 + 2
@@ -164,25 +156,25 @@ document.getElementById('heaps').children[1].click();
 const box=document.getElementById('map').getBoundingClientRect();
 const on={clientX:box.left+items[0].x+2,clientY:box.top+items[0].y+2};
 document.getElementById('map').dispatchEvent(new MouseEvent('click',on));
-document.getElementById('map').dispatchEvent(new MouseEvent('mousemove',on));
-onkeydown(new KeyboardEvent('keydown',{key:'ArrowRight',cancelable:true}));
+document.getElementById('map').dispatchEvent(new PointerEvent('pointermove',{...on,pointerType:'mouse'}));
+document.getElementById('map').dispatchEvent(new KeyboardEvent('keydown',{key:'ArrowRight',cancelable:true}));
 document.body.dataset.chosen=chosen.number;
 document.querySelectorAll('#rows tr[data-row]')[2].click();
 document.body.dataset.only=only;
 """
 
 
-@needs_chromium
-def test_clicks(tidepool, mapped, tmp_path):
+@needs_browser
+def test_clicks(tidepool, mapped, browse, tmp_path):
     """On a way to colour, a heap and the first cell, and then a key for the one after it."""
     process, page = mapped(), tmp_path / "map.html"
     tidepool("map", "-o", page, process.pid)
     text = page.read_text(encoding="utf-8")
     page.write_text(text.replace("</script>\n</body>", CLICKS + "</script>\n</body>"), encoding="utf-8")
-    text = dom_of(page, tmp_path)
-    assert 'data-chosen="1"' in text and '<button class="on">by how full</button>' in text
-    assert 'data-only="2"' in text and len(re.findall(r'<tr data-heap="0" data-row="\d+" class="on"', text)) == 1
-    assert re.search(r'<button class="on" style="[^"]*">default</button>', text)
+    text = browse(page)
+    assert 'data-chosen="1"' in text and '<button class="on" aria-pressed="true">by how full</button>' in text
+    assert 'data-only="2"' in text and len(re.findall(r'<tr data-heap="0" data-row="\d+" tabindex="0" class="on"', text)) == 1
+    assert re.search(r'<button class="on" aria-pressed="true"[^>]*>default</button>', text)
     assert re.search(r'<div id="tip" style="display: block[^"]*">0x[0-9a-f]+: slab, blocks of \d+ bytes, heap ', text)
     assert len(re.findall(r'<tr data-heap="\d+"[^>]* hidden=""', text)) > 20
 
@@ -367,11 +359,11 @@ def test_places_of_blocks(tidepool, recording, tmp_path):
         assert len([site for _, _, _, site in leaked if site and names[sites[site - 1][0]] == "leak_some"]) == 100
 
 
-@needs_chromium
-def test_blocks_in_a_browser(tidepool, recording, tmp_path):
+@needs_browser
+def test_blocks_in_a_browser(tidepool, recording, browse, tmp_path):
     page = tmp_path / "map.html"
     tidepool("map", "--at", "end", "-o", page, *recording)
-    text = dom_of(page, tmp_path)
+    text = browse(page)
     assert re.search(r'<div id="who"><div>\d+ of ', text)
 
 

@@ -124,17 +124,6 @@ def fixture_recording(request, tmp_path_factory):
     return file
 
 
-def test_the_growth_leads(tidepool, recording):
-    """CPython frees all before its end: what has grown then is seen at the peak, or at a moment that is given."""
-    lines = tidepool("diff", "--from", "0", "-n", "0", recording).stdout.split("\n\n")
-    assert lines[1] == "Most was freed before the end, so the peak comes first. --to SECONDS compares with an earlier moment."
-    assert [line.split(":")[0] for line in lines[2:]] == ["live at the peak", "live at the end", "allocated"]
-    assert lines[2].startswith("live at the peak: + ") and " blocks, from 0 B to " in lines[2]
-    seconds = json.loads(tidepool("map", "--json", recording).stdout)["seconds"]
-    lines = tidepool("diff", "--from", "0", "--to", seconds, "-n", "0", recording).stdout.split("\n\n")
-    assert lines[1].startswith("live at the end: + ")
-
-
 def test_the_growth_of_the_example_is_seen(tidepool, recording):
     """A catalogue of some 500,000 blocks, and a block of 18 kB for each request."""
     facts = json.loads(tidepool("replay", "--check", "--json", recording).stdout)

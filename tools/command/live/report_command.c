@@ -4,7 +4,7 @@
 #include "../../record/recording.h"
 #include "command.h"
 #include "live.h"
-#include "page.h"
+#include "page/page.h"
 #include "report.h"
 #include <argp.h>
 #include <errno.h>

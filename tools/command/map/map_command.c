@@ -3,7 +3,7 @@
  * tidepool map: where the memory of a process is, or of a recording at a moment, and what of it is live. */
 #include "command.h"
 #include "map_print.h"
-#include "page.h"
+#include "page/page.h"
 #include "start/preload.h"
 #include <argp.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
  * tidepool diff: by what one recording or profile is more than another, place by place. */
 #include "command.h"
 #include "diff.h"
-#include "page.h"
+#include "page/page.h"
 #include <argp.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -150,32 +150,17 @@ static void print_file(const diff_t *diff, int i)
   putchar('\n');
 }
 
-/* A program that frees its memory before its end has nothing live then that would tell what has grown. */
-static bool has_freed(const diff_t *diff)
+/* What was live at the end comes first: it is what has grown. */
+static void print_diff(diff_t *diff, size_t places)
 {
-  const total_t *after = &diff->shows[1].all;
-  return !diff->shows[1].is_profile && after->bytes[SUM_END] < after->bytes[SUM_PEAK] / 2;
-}
-
-/* What tells most of a growth comes first: what was live at the end, or at the peak if that was freed. */
-static void print_diff(diff_t *diff, const arguments_t *arguments)
-{
-  sum_t first = has_freed(diff) ? SUM_PEAK : SUM_END;
   print_file(diff, 0);
   print_file(diff, 1);
-  if (first == SUM_PEAK) {
-    fputs("\nMost was freed before the end, so the peak comes first.", stdout);
-    fputs(arguments->parts[0].until_ns != UINT64_MAX && arguments->parts[1].until_ns == UINT64_MAX
-            ? " --to SECONDS compares with an earlier moment.\n"
-            : "\n",
-          stdout);
-  }
   for (size_t i = 0; i < diff->kind_count; i++)
-    if (diff->shows[0].kinds[i].sum == first)
-      print_kind(diff, &diff->shows[0].kinds[i], arguments->places);
+    if (diff->shows[0].kinds[i].sum == SUM_END)
+      print_kind(diff, &diff->shows[0].kinds[i], places);
   for (size_t i = 0; i < diff->kind_count; i++)
-    if (diff->shows[0].kinds[i].sum != first)
-      print_kind(diff, &diff->shows[0].kinds[i], arguments->places);
+    if (diff->shows[0].kinds[i].sum != SUM_END)
+      print_kind(diff, &diff->shows[0].kinds[i], places);
 }
 
 int command_diff(int count, char **given)
@@ -198,7 +183,7 @@ int command_diff(int count, char **given)
   else if (arguments.json)
     diff_write_json(&diff, stdout);
   else
-    print_diff(&diff, &arguments);
+    print_diff(&diff, arguments.places);
   if (fflush(stdout) != 0 || ferror(stdout))
     command_fail(COMMAND_FAILED, "diff: %s", strerror(errno));
   diff_free(&diff);

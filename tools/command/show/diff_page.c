@@ -6,7 +6,8 @@
 #include "command.h"
 #include "diff.h"
 #include "flame.h"
-#include "page.h"
+#include "page/page.h"
+#include "page/texts.h"
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -17,16 +18,17 @@ typedef void write_number_fn(uint64_t number, FILE *to);
 static void write_change(uint64_t before, uint64_t after, write_number_fn *write, FILE *to)
 {
   bool is_more = after > before, is_less = after < before;
-  fprintf(to, "<td class=\"n%s\">%s", is_more ? " grown" : is_less ? " shrunk" : "", is_more ? "+" : is_less ? "&minus;" : "");
+  fprintf(to, "<td data-label=\"change\" class=\"n%s\">", is_more ? " grown" : is_less ? " shrunk" : "");
+  fputs(is_more ? "+" : is_less ? "&minus;" : "", to);
   write(is_less ? before - after : after - before, to);
   fputs("</td>", to);
 }
 
-static void write_before_and_after(uint64_t before, uint64_t after, write_number_fn *write, FILE *to)
+static void write_before_and_after(uint64_t before, uint64_t after, write_number_fn *write, const char *of, FILE *to)
 {
-  fputs("<td class=\"n\">", to);
+  fprintf(to, "<td data-label=\"%sbefore\" class=\"n\">", of);
   write(before, to);
-  fputs("</td><td class=\"n\">", to);
+  fputs("</td><td data-label=\"after\" class=\"n\">", to);
   write(after, to);
   fputs("</td>", to);
   write_change(before, after, write, to);
@@ -35,20 +37,23 @@ static void write_before_and_after(uint64_t before, uint64_t after, write_number
 static void write_sum(const diff_t *diff, const kind_t *kind, FILE *to)
 {
   const total_t *before = &diff->shows[0].all, *after = &diff->shows[1].all;
-  fprintf(to, "<tr><th>%s</th>", kind->name);
-  write_before_and_after(before->bytes[kind->sum], after->bytes[kind->sum], page_bytes, to);
-  write_before_and_after(before->blocks[kind->sum], after->blocks[kind->sum], page_count, to);
+  fputs("<tr class=\"line\"><th class=\"s\">", to);
+  page_word(kind->name, to);
+  fputs("</th>", to);
+  write_before_and_after(before->bytes[kind->sum], after->bytes[kind->sum], page_bytes, "", to);
+  write_before_and_after(before->blocks[kind->sum], after->blocks[kind->sum], page_count, "blocks ", to);
   fputs("</tr>\n", to);
 }
 
 static void write_sums(const diff_t *diff, FILE *to)
 {
-  fputs("<table><thead><tr><th></th><th>before</th><th>after</th><th>change</th><th>blocks before</th><th>after</th>"
-        "<th>change</th></tr></thead>\n",
+  page_begin_cards(6, to);
+  fputs("<tr><th class=\"s\"></th><th>before</th><th>after</th><th>change</th>"
+        "<th>blocks before</th><th>after</th><th>change</th></tr></thead><tbody>\n",
         to);
   for (size_t i = 0; i < diff->kind_count; i++)
     write_sum(diff, &diff->shows[0].kinds[i], to);
-  fputs("</table>\n", to);
+  page_end_table(to);
 }
 
 static void write_file(const diff_t *diff, int i, FILE *to)
@@ -87,31 +92,6 @@ static void write_place(const diff_t *diff, const stack_place_t *place, FILE *to
   fputs("]],\n", to);
 }
 
-static const char script[] =
-  "let whole=false;const change=([before,after])=>after-before;\n"
-  "const weight=sums=>whole?Math.max(sums[kind][0],sums[kind][1]):Math.abs(change(sums[kind]));\n"
-  "const signed=(n,say)=>(n>0?'+':n<0?'\\u2212':'')+say(Math.abs(n)),count=n=>n.toLocaleString('en');\n"
-  "function note(node,sums){node.before=(node.before||0)+sums[kind][0];node.after=(node.after||0)+sums[kind][1]}\n"
-  "function color({before,after,sum}){const by=(after-before)/sum,much=Math.min(1,Math.abs(by));\n"
-  " return `hsl(${by<0?212:6} ${much?30+45*much:0}% ${90-19*much}%)`}\n"
-  "const say=node=>`${node.name}\\n${bytes(node.before)} before, ${bytes(node.after)} after: `+\n"
-  " signed(node.after-node.before,bytes);\n"
-  "function cell(row,text,style){const c=document.createElement('td');c.textContent=text;c.className=style;row.append(c)}\n"
-  "function row([sums,frames]){const [before,after,blocks,later]=sums[kind],r=document.createElement('tr'),by=after-before;\n"
-  " r.className='line';cell(r,signed(by,bytes),by>0?'n grown':'n shrunk');cell(r,signed(later-blocks,count),'n');\n"
-  " cell(r,bytes(before),'n');cell(r,bytes(after),'n');\n"
-  " cell(r,frames.map(f=>names[f]).reverse().join(' < ')||'?','s');return r}\n"
-  "function chosen(){const by=([sums])=>change(sums[kind]),differ=sites.filter(by);\n"
-  " const shown=differ.sort((p,q)=>Math.abs(by(q))-Math.abs(by(p))).slice(0,most).sort((p,q)=>by(q)-by(p));\n"
-  " document.getElementById('places').replaceChildren(...shown.map(row));\n"
-  " const left=differ.length-shown.length;\n"
-  " document.getElementById('left').textContent=left?`${count(left)} places more differ, by less.`:''}\n";
-
-/* The two ways to be wide are chosen after the kinds have buttons, which flame_end() makes. */
-static const char widths[] = "const choice_of_width=document.getElementById('widths');\n"
-                             "button(choice_of_width,'what has changed',()=>{whole=false;choose(kind)}).className='on';\n"
-                             "button(choice_of_width,'all that there is',()=>{whole=true;choose(kind)});\n";
-
 static void write_data(const diff_t *diff, FILE *to, size_t most)
 {
   const callers_t *before = &diff->shows[0].callers, *after = &diff->shows[1].callers;
@@ -124,25 +104,80 @@ static void write_data(const diff_t *diff, FILE *to, size_t most)
   fputs("];\nconst sites=[", to);
   for (size_t i = 0; i < diff->count; i++)
     write_place(diff, &diff->places[i], to);
-  fprintf(to, "];\n%s", script);
+  fprintf(to, "];\n%s", page_diff_js);
+}
+
+/* ---- what it means ---- */
+
+static const char legend[] =
+  "<div class=\"tools\"><span class=\"note\">Boxes are as wide as</span> <div class=\"group\" id=\"widths\" role=\"group\" "
+  "aria-label=\"what boxes are as wide as\"></div></div>\n"
+  "<p class=\"legend\"><span><i class=\"key grows\"></i>grown</span><span><i class=\"key shrinks\"></i>shrunk</span>"
+  "<span><i class=\"key same\"></i>the same, or as much grown as shrunk</span></p>\n";
+
+static const page_word_t words_of_recordings[] = {
+  {"live at the peak", "What was allocated and not freed yet, at the moment at which most bytes were."},
+  {"live at the end", "What was live when the recording ended. It is in use or lost: <code>tidepool run --leaks</code> tells "
+                      "the two apart."},
+};
+
+static const page_word_t words_of_profiles[] = {
+  {"in use", "What was allocated and not freed when the profile was written."},
+};
+
+static const page_word_t words_of_both[] = {
+  {"allocated", "All that was allocated, whether it was freed or not."},
+  {"before", "What the first recording or profile has."},
+  {"after", "What the second one has."},
+  {"blocks", "What single calls have allocated. A block counts with the bytes that were asked for."},
+  {"place", "A stack of functions, the innermost of which allocates."},
+  {"flame graph",
+   "Each box is a function, and the boxes below it are the functions that it called. A box has what the function "
+   "and all below it have allocated. Its color is strong if nearly all of that changed in one direction."},
+};
+
+#define WRITE_WORDS(words, to) page_write_words(words, sizeof words / sizeof *words, to)
+
+static void write_words(const diff_t *diff, FILE *to)
+{
+  page_begin_words(to);
+  if (diff->shows[0].is_profile)
+    WRITE_WORDS(words_of_profiles, to);
+  else
+    WRITE_WORDS(words_of_recordings, to);
+  WRITE_WORDS(words_of_both, to);
+  page_end_words(to);
+}
+
+static void write_places(FILE *to)
+{
+  fputs("<h2>Places by their growth</h2>\n", to);
+  page_begin_cards(4.8, to);
+  fputs("<tr><th>change</th>", to);
+  page_head_word("blocks", to);
+  page_head_word("before", to);
+  page_head_word("after", to);
+  fputs("<th class=\"s\">", to);
+  page_word("place", to);
+  fputs(", innermost function first</th></tr></thead><tbody id=\"places\">", to);
+  page_end_table(to);
+  fputs("<p class=\"note\" id=\"left\"></p>\n", to);
 }
 
 void diff_write_page(const diff_t *diff, FILE *to, size_t most)
 {
   char *title = COMMAND_JOIN(diff->names[1], ", compared with ", diff->names[0]);
-  page_begin(title, to);
+  page_begin(title, NULL, to);
   free(title);
   write_file(diff, 0, to);
   write_file(diff, 1, to);
+  fputs("<p><a href=\"#words\">What the words mean</a></p>\n", to);
   write_sums(diff, to);
   fputs("<h2>What has <span class=\"grown\">grown</span> and what has <span class=\"shrunk\">shrunk</span></h2>\n", to);
-  fputs("<p class=\"note\">As wide as <span id=\"widths\"></span></p>\n", to);
-  flame_write_place(to);
-  fputs("<h2>Places by their growth</h2>\n<table><thead><tr><th>change</th><th>blocks</th><th>before</th><th>after</th>"
-        "<th class=\"s\">innermost function first</th></tr></thead><tbody id=\"places\"></tbody></table>\n"
-        "<p class=\"note\" id=\"left\"></p>\n",
-        to);
+  flame_write_place(legend, to);
+  write_places(to);
+  write_words(diff, to);
   write_data(diff, to, most);
-  flame_end(widths, to);
+  flame_end(page_widths_js, to);
   page_end(to);
 }

@@ -1,12 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 #include "flame.h"
 #include "command.h"
-#include "page.h"
+#include "page/page.h"
+#include "page/texts.h"
 
-void flame_write_place(FILE *page)
+void flame_write_place(const char *legend, FILE *page)
 {
+  fputs("<div class=\"tools\"><div class=\"group\" id=\"kinds\" role=\"group\" aria-label=\"what is counted\"></div>"
+        "<div class=\"group\"><input type=\"search\" id=\"search\" placeholder=\"Search functions\" "
+        "aria-label=\"search functions\" "
+        "autocomplete=\"off\" spellcheck=\"false\"><button id=\"reset\" disabled>Reset zoom</button></div></div>\n"
+        "<p class=\"note\">In this ",
+        page);
+  page_word("flame graph", page);
+  fputs(" a box is a function, and below it is what it called. Click a box to zoom in, and a box above it to zoom out. <span "
+        "class=\"keys\">The arrow keys go from box to box, Enter zooms, Escape resets, / searches.</span></p>\n",
+        page);
+  fprintf(page, "%s<p class=\"note\" id=\"found\" role=\"status\"></p>\n<p id=\"told\"></p>\n", legend);
   fputs(
-    "<p id=\"kinds\"></p>\n<div id=\"flame\"></div>\n"
+    "<div id=\"flame\" role=\"group\" aria-label=\"flame graph\"></div>\n"
     "<noscript><p>The stacks need a script to be drawn: the same command without <code>-o</code> prints them.</p></noscript>\n",
     page);
 }
@@ -25,31 +37,4 @@ void flame_write_stack(const call_stack_t *stack, size_t first, FILE *page)
     fprintf(page, "%zu%s", first + stack->names[k], k ? "," : "");
 }
 
-static const char script[] =
-  "let kind=0;\n"
-  "function bytes(n){const u=['B','KiB','MiB','GiB','TiB','PiB'];let i=0;while(n>=999.5&&i<5){n/=1024;i++}\n"
-  " return n.toFixed(i&&n<99.95?n<9.995?2:1:0)+' '+u[i]}\n"
-  "function size(n){return kinds[kind][1]?bytes(n):n.toLocaleString('en')}\n"
-  "const flame=document.getElementById('flame'),choice=document.getElementById('kinds');\n"
-  "function button(to,text,act){const b=document.createElement('button');b.textContent=text;\n"
-  " b.onclick=()=>{for(const other of to.children)other.className=other==b?'on':'';act()};to.append(b);return b}\n"
-  "function tree(){const root={name:'all',sum:0,below:new Map()};\n"
-  " for(const [sums,frames] of sites){const n=weight(sums);\n"
-  "  let at=root;const count=()=>{at.sum+=n;note(at,sums)};count();\n"
-  "  for(const f of frames){const name=names[f];let b=at.below.get(name);\n"
-  "   if(!b){b={name,sum:0,below:new Map(),above:at};at.below.set(name,b)}at=b;count()}}\n"
-  " return root}\n"
-  "function draw(top,whole){let deepest=0;flame.replaceChildren();\n"
-  " const put=(node,x,width,depth)=>{if(width<.05)return;deepest=Math.max(deepest,depth);\n"
-  "  const box=document.createElement('div');\n"
-  "  box.style.cssText=`left:${x}%;width:${width}%;top:${depth*17}px;background:${color(node)}`;\n"
-  "  box.textContent=node.name;box.title=say(node,whole);\n"
-  "  box.onclick=()=>draw(node==top&&node.above?node.above:node,whole);flame.append(box);\n"
-  "  for(const b of [...node.below.values()].sort((p,q)=>q.sum-p.sum)){\n"
-  "   const w=width*b.sum/node.sum;put(b,x,w,depth+1);x+=w}};\n"
-  " if(top.sum)put(top,0,100,0);else flame.textContent='Nothing.';flame.style.height=(deepest+1)*17+'px'}\n"
-  "function choose(k){kind=k;const t=tree();draw(t,t.sum);chosen()}\n"
-  "kinds.forEach(([name],i)=>button(choice,name,()=>choose(i)));\n"
-  "choice.firstChild.click();\n";
-
-void flame_end(const char *more, FILE *page) { fprintf(page, "%s%s</script>\n", script, more); }
+void flame_end(const char *more, FILE *page) { fprintf(page, "%s%s</script>\n", page_flame_js, more); }

@@ -3,7 +3,7 @@
  * tidepool show: where a program allocated what was live at its peak, at its end, and in all, by a recording; or what was in
  * use and what had been allocated, by a profile. */
 #include "command.h"
-#include "page.h"
+#include "page/page.h"
 #include "show_json.h"
 #include <argp.h>
 #include <errno.h>

@@ -4,39 +4,79 @@
  * the stacks, which stand behind it as data. */
 #include "flame.h"
 #include "heaps.h"
-#include "page.h"
+#include "page/axis.h"
+#include "page/page.h"
+#include "page/texts.h"
 #include "show.h"
 #include <inttypes.h>
 #include <math.h>
 
+/* ---- words ---- */
+
+static const page_word_t words_of_recording[] = {
+  {"calls",
+   "Calls of malloc, free and the like, and of heaps and object pools. A block that is allocated and freed takes two."},
+  {"block", "What one call has allocated. It counts with the bytes that were asked for. A realloc() frees one block and "
+            "allocates another."},
+  {"live", "Allocated, and not freed yet."},
+  {"live at the peak", "What was live at the moment at which most bytes were."},
+  {"live at the end", "What was live when the recording ended. It is in use or lost: <code>tidepool run --leaks</code> tells "
+                      "the two apart."},
+  {"allocated", "All that was ever allocated, whether it was freed or not."},
+  {"allocations", "How many blocks were allocated, whatever their sizes are."},
+};
+
+static const page_word_t words_of_profile[] = {
+  {"block", "What one call has allocated. It counts with the bytes that were asked for."},
+  {"in use", "Allocated, and not freed when the profile was written."},
+  {"allocated", "All that was allocated while the profile was under way, whether it was freed or not."},
+  {"sample", "A block that the profile knows. Each byte has the same chance to have its block in the sample, so large sums are "
+             "known well, and small ones hardly."},
+};
+
+static const page_word_t words_of_heaps[] = {
+  {"heap",
+   "A part of the program&#39;s memory with a name, which ends or is reset as a whole. Heaps of one name are shown as one."},
+  {"object pool", "A store of objects of one type, which the program gets and puts."},
+};
+
+static const page_word_t words_of_flame[] = {
+  {"flame graph", "Each box is a function, and the boxes below it are the functions that it called. A box is as wide as the "
+                  "memory that the function and all below it have allocated."},
+};
+
+#define WRITE_WORDS(words, to) page_write_words(words, sizeof words / sizeof *words, to)
+
+static void write_words(const show_t *show, FILE *to)
+{
+  page_begin_words(to);
+  if (show->is_profile)
+    WRITE_WORDS(words_of_profile, to);
+  else
+    WRITE_WORDS(words_of_recording, to);
+  if (show->heaps)
+    WRITE_WORDS(words_of_heaps, to);
+  WRITE_WORDS(words_of_flame, to);
+  page_end_words(to);
+}
+
 /* ---- over time ---- */
 
-enum { WIDTH = 1000, HEIGHT = 220, LEFT = 70, BOTTOM = 24, AREAS_MOST = 8 };
+/* The picture is stretched to the width of the page, and what is written beside it is not. Above the peak there is some room.
+ */
+enum { WIDTH = 1000, HEIGHT = 200, AREAS_MOST = 8 };
+static const double headroom = 1.08;
 
-static double x_of(const show_t *show, uint64_t ns)
+static double part_of_time(const show_t *show, double ns) { return ns / ((double)show->trace.facts.last_ns + 1); }
+
+static double part_of_most(const show_t *show, double bytes)
 {
-  return LEFT + (double)ns / ((double)show->trace.facts.last_ns + 1) * (WIDTH - LEFT);
+  return bytes / (((double)show->all.bytes[SUM_PEAK] + 1) * headroom);
 }
 
-static double y_of(const show_t *show, uint64_t bytes)
-{
-  return HEIGHT - BOTTOM - (double)bytes / ((double)show->all.bytes[SUM_PEAK] + 1) * (HEIGHT - BOTTOM - 10);
-}
+static double x_of(const show_t *show, uint64_t ns) { return part_of_time(show, (double)ns) * WIDTH; }
 
-static void write_lines(const show_t *show, FILE *to)
-{
-  for (int i = 0; i <= 4; i++) {
-    uint64_t bytes = show->all.bytes[SUM_PEAK] / 4 * (uint64_t)i;
-    double y = y_of(show, bytes);
-    fprintf(to, "<line x1='%d' x2='%d' y1='%.1f' y2='%.1f' stroke='var(--line)'/>", LEFT, WIDTH, y, y);
-    fprintf(to, "<text x='%d' y='%.1f' text-anchor='end' font-size='12'>", LEFT - 6, y + 4);
-    page_bytes(bytes, to);
-    fputs("</text>", to);
-    double seconds = (double)show->trace.facts.last_ns / 4e9 * i;
-    fprintf(to, "<text x='%.1f' y='%d' text-anchor='%s' font-size='12'>%.3g s</text>", LEFT + (WIDTH - LEFT) / 4.0 * i,
-            HEIGHT - 6, i == 4 ? "end" : "middle", seconds);
-  }
-}
+static double y_of(const show_t *show, uint64_t bytes) { return (1 - part_of_most(show, (double)bytes)) * HEIGHT; }
 
 /* What all have, or the sums of all heaps up to one. */
 static void write_area(const show_t *show, const uint64_t *bytes, size_t color, FILE *to)
@@ -45,11 +85,17 @@ static void write_area(const show_t *show, const uint64_t *bytes, size_t color, 
   if (bytes)
     fprintf(to, "class='area heap%zu'", color);
   else
-    fputs("fill='var(--bar)' stroke='var(--edge)'", to);
-  fprintf(to, " d='M%d %d", LEFT, HEIGHT - BOTTOM);
+    fputs("class='all'", to);
+  fprintf(to, " d='M0 %d", HEIGHT);
   for (size_t i = 0; i < show->point_count; i++)
     fprintf(to, "L%.1f %.1f", x_of(show, show->points[i].ns), y_of(show, bytes ? bytes[i] : show->points[i].bytes));
-  fprintf(to, "L%d %dZ'/>", WIDTH, HEIGHT - BOTTOM);
+  fprintf(to, "L%d %dZ'/>", WIDTH, HEIGHT);
+}
+
+static uint32_t count_areas(const show_t *show, uint32_t order[HEAP_NAMES_MOST])
+{
+  uint32_t count = heaps_order(show, order);
+  return count < AREAS_MOST ? count : AREAS_MOST;
 }
 
 /* One on the other, the largest at the bottom; what is left above them is of all the rest. The sums stand in front of those
@@ -57,8 +103,7 @@ static void write_area(const show_t *show, const uint64_t *bytes, size_t color, 
 static void write_heap_areas(const show_t *show, FILE *to)
 {
   uint64_t sums[AREAS_MOST][POINTS + 1] = {{0}};
-  uint32_t order[HEAP_NAMES_MOST], count = heaps_order(show, order);
-  count = count < AREAS_MOST ? count : AREAS_MOST;
+  uint32_t order[HEAP_NAMES_MOST], count = count_areas(show, order);
   for (uint32_t i = 0; i < count; i++)
     for (size_t point = 0; point < show->point_count; point++)
       sums[i][point] = (i ? sums[i - 1][point] : 0) + show->heaps[order[i]].points[point];
@@ -66,52 +111,129 @@ static void write_heap_areas(const show_t *show, FILE *to)
     write_area(show, sums[i - 1], i - 1, to);
 }
 
-static void write_timeline(const show_t *show, FILE *to)
+static void write_bytes_axis(const show_t *show, const axis_t *axis, FILE *to)
 {
-  fprintf(to, "<h2>Live bytes over time</h2>\n<svg viewBox='0 0 %d %d' role='img' aria-label='live bytes over time'>", WIDTH,
-          HEIGHT);
-  write_lines(show, to);
+  char room[AXIS_LABEL];
+  fputs("<div class='y'>", to);
+  for (size_t i = 0; i < axis->count; i++)
+    fprintf(to, "<span style='bottom:%.2f%%'>%s</span>", 100 * part_of_most(show, (double)i * axis->step),
+            axis_label(axis, i, room));
+  fputs("</div>", to);
+}
+
+static void write_time_axis(const show_t *show, FILE *to)
+{
+  char room[AXIS_LABEL];
+  axis_t axis = axis_of_seconds((double)show->trace.facts.last_ns / 1e9);
+  fputs("<div class='x'>", to);
+  for (size_t i = 0; i < axis.count; i++)
+    fprintf(to, "<span style='left:%.2f%%'>%s</span>", 100 * part_of_time(show, (double)i * axis.step * 1e9),
+            axis_label(&axis, i, room));
+  fputs("</div>", to);
+}
+
+static void write_peak(const show_t *show, FILE *to)
+{
+  page_bytes(show->all.bytes[SUM_PEAK], to);
+  fprintf(to, " after %.3f s", (double)show->peak_ns / 1e9);
+}
+
+static void write_drawing(const show_t *show, const axis_t *axis, FILE *to)
+{
+  fprintf(to, "<div class='drawn'><svg viewBox='0 0 %d %d' preserveAspectRatio='none' aria-hidden='true'>", WIDTH, HEIGHT);
+  for (size_t i = 0; i < axis->count; i++) {
+    double y = y_of(show, (uint64_t)((double)i * axis->step));
+    fprintf(to, "<line class='grid' x1='0' x2='%d' y1='%.2f' y2='%.2f'/>", WIDTH, y, y);
+  }
   write_area(show, NULL, 0, to);
   if (show->heaps)
     write_heap_areas(show, to);
-  fprintf(to, "<line x1='%.1f' x2='%.1f' y1='10' y2='%d' stroke='var(--mark)' stroke-dasharray='3'/>",
-          x_of(show, show->peak_ns), x_of(show, show->peak_ns), HEIGHT - BOTTOM);
-  fputs("</svg>\n", to);
+  double percent = 100 * part_of_time(show, (double)show->peak_ns);
+  fprintf(to, "</svg><div class='peak%s' style='left:%.2f%%'><span>peak</span></div></div>", percent < 50 ? " early" : "",
+          percent);
+}
+
+static void write_name(const heap_name_t *name, FILE *to)
+{
+  page_text(name->name ? name->name : "?", to);
+  fputs(name->kind == RECORDING_KIND_OBJECT_POOL ? " (object pool)" : "", to);
+}
+
+static void write_legend(const show_t *show, FILE *to)
+{
+  uint32_t order[HEAP_NAMES_MOST], all = show->heaps ? heaps_order(show, order) : 0;
+  uint32_t count = show->heaps ? count_areas(show, order) : 0;
+  fputs("<p class='legend'>", to);
+  for (uint32_t i = 0; i < count; i++) {
+    fprintf(to, "<span><i class='key heap%" PRIu32 "'></i>", i);
+    write_name(&show->trace.heaps.names[order[i]], to);
+    fputs("</span>", to);
+  }
+  if (!count || count < all)
+    fprintf(to, "<span><i class='key area all'></i>%s</span>", count ? "all others" : "live bytes");
+  fputs("<span><i class='key peak'></i><span>the peak: ", to);
+  write_peak(show, to);
+  fputs("</span></span></p>\n", to);
+}
+
+static void write_timeline(const show_t *show, FILE *to)
+{
+  axis_t axis = axis_of_bytes((double)show->all.bytes[SUM_PEAK]);
+  fputs("<h2>Live bytes over time</h2>\n", to);
+  write_legend(show, to);
+  fputs("<div class='plot' role='img' aria-label='live bytes over time; the peak is ", to);
+  write_peak(show, to);
+  fputs("'>", to);
+  write_bytes_axis(show, &axis, to);
+  write_drawing(show, &axis, to);
+  write_time_axis(show, to);
+  fputs("</div>\n", to);
 }
 
 /* ---- heaps ---- */
 
 /* The first ones have the colors of their areas. */
+static void write_heap(const show_t *show, uint32_t heap, uint32_t place, FILE *to)
+{
+  fputs("<tr class='line'><td class='s'>", to);
+  if (!show->is_profile && place < AREAS_MOST)
+    fprintf(to, "<i class='key heap%" PRIu32 "'></i> ", place);
+  write_name(&show->trace.heaps.names[heap], to);
+  fputs("</td>", to);
+  for (size_t k = 0; k < show->kind_count; k++) {
+    fprintf(to, "<td class='n' data-label='%s'>", show->kinds[k].name);
+    page_bytes(show->heaps[heap].of.bytes[show->kinds[k].sum], to);
+    fputs("</td><td class='n' data-label='blocks'>", to);
+    page_count(show->heaps[heap].of.blocks[show->kinds[k].sum], to);
+    fputs("</td>", to);
+  }
+  fputs("</tr>\n", to);
+}
+
 static void write_heaps(const show_t *show, FILE *to)
 {
   uint32_t order[HEAP_NAMES_MOST], count = heaps_order(show, order);
-  fputs("<h2>Heaps and object pools</h2>\n<table><tr><th class='s'>name</th>", to);
-  for (size_t i = 0; i < show->kind_count; i++)
-    fprintf(to, "<th>%s</th><th>blocks</th>", show->kinds[i].name);
-  fputs("</tr>\n", to);
-  for (uint32_t i = 0; i < count; i++) {
-    const heap_name_t *name = &show->trace.heaps.names[order[i]];
-    fputs("<tr><td class='s'>", to);
-    if (!show->is_profile && i < AREAS_MOST)
-      fprintf(to, "<i class='key heap%" PRIu32 "'></i> ", i);
-    page_text(name->name ? name->name : "?", to);
-    fputs(name->kind == RECORDING_KIND_OBJECT_POOL ? " (object pool)</td>" : "</td>", to);
-    for (size_t k = 0; k < show->kind_count; k++) {
-      fputs("<td class='n'>", to);
-      page_bytes(show->heaps[order[i]].of.bytes[show->kinds[k].sum], to);
-      fputs("</td><td>", to);
-      page_count(show->heaps[order[i]].of.blocks[show->kinds[k].sum], to);
-      fputs("</td>", to);
-    }
-    fputs("</tr>\n", to);
+  fputs("<h2>Heaps and object pools</h2>\n", to);
+  page_begin_cards(7, to);
+  fputs("<tr><th class='s'>", to);
+  page_word("heap", to);
+  fputs(" or ", to);
+  page_word("object pool", to);
+  fputs("</th>", to);
+  for (size_t i = 0; i < show->kind_count; i++) {
+    page_head_word(show->kinds[i].name, to);
+    fputs("<th>blocks</th>", to);
   }
-  fputs("</table>\n", to);
+  fputs("</tr></thead><tbody>\n", to);
+  for (uint32_t i = 0; i < count; i++)
+    write_heap(show, order[i], i, to);
+  page_end_table(to);
 }
 
 /* ---- lives ---- */
 
-static const char *const life_names[LIFE_COLUMNS] = {"1 us",   "10 us", "100 us", "1 ms",   "10 ms",
-                                                     "100 ms", "1 s",   "10 s",   "longer", "not freed"};
+static const char *const life_names[LIFE_COLUMNS] = {"1 &micro;s", "10 &micro;s", "100 &micro;s", "1 ms",   "10 ms",
+                                                     "100 ms",     "1 s",         "10 s",         "longer", "not freed"};
 
 /* Of all bytes, those of a row being of its size; few are to be seen, too. */
 static double most_of_lives(const show_t *show)
@@ -125,35 +247,53 @@ static double most_of_lives(const show_t *show)
   return most;
 }
 
+static void write_lives_head(FILE *to)
+{
+  fprintf(to, "<tr><th></th><th colspan='%d'>", LIFE_COLUMNS);
+  fputs("blocks that lived up to</th></tr><tr><th>of up to</th>", to);
+  for (size_t column = 0; column < LIFE_COLUMNS; column++)
+    fprintf(to, "<th>%s</th>", life_names[column]);
+  fputs("</tr></thead><tbody>\n", to);
+}
+
+static void write_lives_row(const show_t *show, size_t row, double most, FILE *to)
+{
+  fputs("<tr><th>", to);
+  if (row + 1 < SIZE_ROWS)
+    fprintf(to, "%s", axis_size((uint64_t)16 << row, (char[AXIS_LABEL]){0}));
+  else
+    fputs("more", to);
+  fputs("</th>", to);
+  for (size_t column = 0; column < LIFE_COLUMNS; column++) {
+    double share = sqrt((double)show->lives[row][column] * (double)(UINT64_C(16) << row) / most);
+    fprintf(to, "<td class='share' style='--share:%.2f'>", share);
+    if (show->lives[row][column])
+      page_count(show->lives[row][column], to);
+    fputs("</td>", to);
+  }
+  fputs("</tr>\n", to);
+}
+
+static bool has_lives(const show_t *show, size_t row)
+{
+  for (size_t column = 0; column < LIFE_COLUMNS; column++)
+    if (show->lives[row][column])
+      return true;
+  return false;
+}
+
 static void write_lives(const show_t *show, FILE *to)
 {
   double most = most_of_lives(show);
-  fputs("<h2>Blocks, by their size and by how long they lived</h2>\n<table><tr><th>up to</th>", to);
-  for (size_t column = 0; column < LIFE_COLUMNS; column++)
-    fprintf(to, "<th>%s</th>", life_names[column]);
-  fputs("</tr>\n", to);
-  for (size_t row = 0; row < SIZE_ROWS; row++) {
-    uint64_t sum = 0;
-    for (size_t column = 0; column < LIFE_COLUMNS; column++)
-      sum += show->lives[row][column];
-    if (!sum)
-      continue;
-    fputs("<tr><th>", to);
-    if (row + 1 < SIZE_ROWS)
-      page_bytes((uint64_t)16 << row, to);
-    else
-      fputs("more", to);
-    fputs("</th>", to);
-    for (size_t column = 0; column < LIFE_COLUMNS; column++) {
-      double share = sqrt((double)show->lives[row][column] * (double)(UINT64_C(16) << row) / most);
-      fprintf(to, "<td class='share' style='--share:%.2f'>", share);
-      if (show->lives[row][column])
-        fprintf(to, "%" PRIu64, show->lives[row][column]);
-      fputs("</td>", to);
-    }
-    fputs("</tr>\n", to);
-  }
-  fputs("</table>\n", to);
+  fputs("<h2>Blocks, by their size and by how long they lived</h2>\n"
+        "<p class='note'>A figure counts blocks. The stronger its color, the more bytes these blocks have together.</p>\n",
+        to);
+  page_begin_table("lives", to);
+  write_lives_head(to);
+  for (size_t row = 0; row < SIZE_ROWS; row++)
+    if (has_lives(show, row))
+      write_lives_row(show, row, most, to);
+  page_end_table(to);
 }
 
 /* ---- stacks ---- */
@@ -166,7 +306,7 @@ static void write_kinds(const show_t *show, FILE *to)
     fprintf(to, "%s[\"%s\",1]", i ? "," : "", show->kinds[i].name);
   for (size_t i = 0; show->is_profile && i < show->kind_count; i++)
     fprintf(to, ",[\"blocks %s\",0]", show->kinds[i].name);
-  fputs(show->is_profile ? "];\n" : ",[\"calls\",0]];\n", to);
+  fputs(show->is_profile ? "];\n" : ",[\"allocations\",0]];\n", to);
 }
 
 static void write_sums(const show_t *show, const total_t *total, FILE *to)
@@ -178,12 +318,6 @@ static void write_sums(const show_t *show, const total_t *total, FILE *to)
   if (!show->is_profile)
     fprintf(to, ",%" PRIu64, total->blocks[SUM_ALLOCATED]);
 }
-
-static const char script[] =
-  "const weight=sums=>sums[kind],note=()=>{},chosen=()=>{};\n"
-  "const say=(node,whole)=>`${node.name}\\n${size(node.sum)}, ${(100*node.sum/whole).toFixed(1)} %`;\n"
-  "function color({name}){let h=0;for(const c of name)h=(h*31+c.charCodeAt(0))|0;\n"
-  " return `hsl(${190+(h>>>0)%40} ${35+(h>>>6)%25}% ${72+(h>>>12)%14}%)`}\n";
 
 static void write_data(const show_t *show, FILE *to)
 {
@@ -201,20 +335,35 @@ static void write_data(const show_t *show, FILE *to)
     flame_write_stack(i < show->callers.stack_count ? &show->callers.stacks[i] : NULL, 0, to);
     fputs("]],\n", to);
   }
-  fprintf(to, "];\n%s", script);
+  fprintf(to, "];\n%s", page_show_js);
 }
+
+/* ---- all of it ---- */
 
 static void write_totals(const show_t *show, FILE *to)
 {
-  fputs("<table>", to);
+  page_begin_tiles(to);
   for (size_t i = 0; i < show->kind_count; i++) {
-    fprintf(to, "<tr><th>%s</th><td>", show->kinds[i].name);
-    page_bytes(show->all.bytes[show->kinds[i].sum], to);
-    fputs("</td><td>", to);
-    page_count(show->all.blocks[show->kinds[i].sum], to);
-    fputs(" blocks</td></tr>", to);
+    const kind_t *kind = &show->kinds[i];
+    page_tile(kind->name, show->all.bytes[kind->sum], page_bytes, show->all.blocks[kind->sum], "blocks", to);
   }
-  fputs("</table>\n", to);
+  page_end_tiles(to);
+}
+
+/* Each call either allocates a block, or does nothing but to free one. */
+static void write_calls(const show_t *show, FILE *to)
+{
+  uint64_t calls = show->trace.count, allocated = show->all.blocks[SUM_ALLOCATED];
+  page_count(calls, to);
+  fputc(' ', to);
+  page_word("calls", to);
+  fprintf(to, " in %.3f s: ", (double)show->trace.facts.last_ns / 1e9);
+  page_count(allocated, to);
+  fputs(" allocated a ", to);
+  page_word("block", to);
+  fputs(" and ", to);
+  page_count(calls - allocated, to);
+  fputs(" freed one.", to);
 }
 
 static void write_summary(const show_t *show, FILE *to)
@@ -223,15 +372,14 @@ static void write_summary(const show_t *show, FILE *to)
   if (show->is_profile)
     show_print_samples(show, to);
   else
-    fprintf(to, "%zu calls in %.3f s, the most live after %.3f s.", show->trace.count, (double)show->trace.facts.last_ns / 1e9,
-            (double)show->peak_ns / 1e9);
-  fputs("</p>\n", to);
+    write_calls(show, to);
+  fputs(" <a href='#words'>What the words mean</a></p>\n", to);
 }
 
 /* A profile knows neither of times nor of lives. */
 void show_write_page(const show_t *show, FILE *to)
 {
-  page_begin(show->title, to);
+  page_begin(show->title, NULL, to);
   write_summary(show, to);
   write_totals(show, to);
   if (!show->is_profile)
@@ -239,9 +387,10 @@ void show_write_page(const show_t *show, FILE *to)
   if (show->heaps)
     write_heaps(show, to);
   fputs("<h2>Where it was allocated</h2>\n", to);
-  flame_write_place(to);
+  flame_write_place("", to);
   if (!show->is_profile)
     write_lives(show, to);
+  write_words(show, to);
   write_data(show, to);
   flame_end("", to);
   page_end(to);
