@@ -212,8 +212,9 @@ POOL_API void *pool_heap_realloc(pool_heap_t *heap, void *block, size_t size) PO
 POOL_API void *pool_heap_aligned_alloc(pool_heap_t *heap, size_t alignment, size_t size) POOL_NAME(heap_aligned_alloc)
   POOL_RETURNS_ALIGNED_BLOCK(2, 3);
 
-/* Returns the size of the block that serves pool_heap_alloc(heap, size), as pool_good_size() does for the default heap. In a
- * heap that is checked, guarded or has sites, only the requested bytes of a block may be used. */
+/* Returns the size of the block that serves pool_heap_alloc(heap, size), as pool_good_size() does for the default heap. With an
+ * overflow heap it returns a size that the blocks of both heaps have. In a heap that is checked, guarded or has sites, only the
+ * requested bytes of a block may be used. */
 POOL_API size_t pool_heap_good_size(const pool_heap_t *heap, size_t size) POOL_NAME(heap_good_size);
 
 /* Returns the size of the largest request that the heap would serve now. With NULL it returns 0 and sets EINVAL, with

@@ -39,12 +39,12 @@ static void give_cached(heap_t *heap, bin_t *bin, void *block, const char *call)
 
 /* A large block may be wiped by giving its pages back. A block of a slab shares them with others, and those of a block apart
  * are not the manager's. */
-void heap_wipe(const located_t *at, size_t offset)
+void heap_wipe(const located_t *at, char *from, size_t size)
 {
   if (located_in_granules(at) || at->bin || located_is_apart(at))
-    memset(at->start + offset, 0, at->size - offset);
+    memset(from, 0, size);
   else
-    large_wipe(at->heap, at->start + offset, at->size - offset);
+    large_wipe(at->heap, from, size);
 }
 
 /* What malloc() gave is for free(), and so forth. A block of no such call, or freed by none, is anybody's. */
@@ -71,7 +71,7 @@ static void give_closed(const located_t *at, const char *call, site_t site)
     return;
   }
   if (heap->zero_on_free)
-    heap_wipe(at, GUARD_FRONT);
+    heap_wipe(at, at->start + GUARD_FRONT, at->size - GUARD_FRONT);
   if (HAS_SYSTEM && unlikely(heap->marked))
     os_tool_leave_order(heap);
   heap_give_uncached(at, call);
@@ -83,7 +83,7 @@ static void give_headed(const located_t *at, const char *call, const void *calle
     verify_kind(at, call);
   if (located_is_apart(at)) {
     if (at->heap->zero_on_free)
-      heap_wipe(at, 0);
+      heap_wipe(at, at->start, at->size);
     heap_give_uncached(at, call);
     return;
   }
@@ -125,7 +125,7 @@ static inline __attribute__((always_inline)) void give_back(const located_t *at,
     return;
   }
   if (heap->zero_on_free)
-    heap_wipe(at, 0);
+    heap_wipe(at, at->start, at->size);
   if (at->bin && bin_has_magazines(at->bin))
     give_cached(heap, at->bin, at->start, call);
   else

@@ -24,7 +24,7 @@ void heap_give_back(const located_t *at, const char *call, const void *caller);
  */
 void heap_verify_sized(const void *block, size_t size, size_t alignment, const char *call);
 
-/* Zeroes a block from `offset` on. */
-void heap_wipe(const located_t *at, size_t offset);
+/* Zeroes `size` bytes of a block, or of what holds it, from `from` on. */
+void heap_wipe(const located_t *at, char *from, size_t size);
 
 #endif

@@ -154,8 +154,9 @@ unsigned heap_class_for(const heap_t *heap, size_t size, size_t alignment)
   return c;
 }
 
-/* A size that is too large to be rounded is returned as it is: no heap can serve it. */
-size_t heap_good_size(const heap_t *heap, size_t size)
+/* What no class serves has whole pages, or the units of a region where these are smaller. A size that is too large to be
+ * rounded is returned as it is: no heap can serve it. */
+static size_t own_good_size(const heap_t *heap, size_t size)
 {
   size_t asked = size;
   if (heap_is_headed(heap))
@@ -165,6 +166,15 @@ size_t heap_good_size(const heap_t *heap, size_t size)
   unsigned c = class_of(heap, size);
   if (c)
     return heap_block_size(heap, c);
-  size_t page = os_page_size();
-  return size <= PTRDIFF_MAX - page ? round_up(size, page) : asked;
+  size_t step = min_size(os_page_size(), (size_t)1 << heap->space->unit_log2);
+  return size <= PTRDIFF_MAX - step ? round_up(size, step) : asked;
+}
+
+/* Any heap that this one overflows to may serve the request. */
+size_t heap_good_size(const heap_t *heap, size_t size)
+{
+  size_t good = own_good_size(heap, size);
+  while ((heap = heap_overflow(heap)) != NULL)
+    good = min_size(good, own_good_size(heap, size));
+  return good;
 }

@@ -24,8 +24,9 @@ size_t heap_usable_size(const void *block, const char *call)
 /* Clears what a block that becomes smaller held behind its new end, if the heap zeroes what is freed. */
 static void wipe_tail(const located_t *at, size_t size)
 {
-  if (at->heap->zero_on_free && size < at->size)
-    heap_wipe(at, size);
+  size_t had = located_size(at);
+  if (at->heap->zero_on_free && size < had)
+    heap_wipe(at, located_block(at) + size, had - size);
 }
 
 /* A block never fails to become smaller where it is. A block of a slab just keeps its size. */
@@ -99,6 +100,7 @@ static void *reallocate_headed(heap_t *heap, const located_t *at, size_t size, c
   void *to = heap_allocate_if_easy(heap, size, call, caller);
   if (to)
     return copy_to(to, at, size, call, caller);
+  wipe_tail(at, size);
   if (located_is_apart(at))
     apart_shorten(at->heap, at->huge, size, call);
   else
