@@ -1401,10 +1401,12 @@ private:
   void create_before(reuse_pool &overflow, const pool_options &given, Make &&make, Reset &&reset,
                      object_pool_reset_time_t time = OBJECT_POOL_RESET_ON_GET)
   {
-    if (overflow)
-      create(given, overflow.pool_, std::move(make), std::move(reset), time);
-    else
+    if (!overflow) {
       this->pool_ = detail::lacking_pool(OBJECT_POOL_OVERFLOW);
+      return;
+    }
+    create(given, overflow.pool_, std::move(make), std::move(reset), time);
+    may_throw_ = may_throw_ || overflow.may_throw_; // the overflow pool makes its objects itself
   }
 
   template <typename Make, typename Reset>

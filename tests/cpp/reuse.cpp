@@ -107,6 +107,25 @@ void test_reuse_overflow_and_heap()
   CHECK(memory.stats().live_blocks == 0); // the hooks were there too
 }
 
+// The front pool makes its objects without an exception, also as the end of a chain; the overflow pool does not.
+void test_an_overflow_pool_that_throws()
+{
+  auto make = []() -> int { throw std::runtime_error("no connection"); };
+  auto keep = [](int &) {};
+  reuse_pool<int> behind(four, make, keep);
+  reuse_pool<int> between(pool_options().capacity(1), behind), front(pool_options().capacity(1), between);
+  auto a = front.get(), b = front.get();
+  CHECK(throws<std::runtime_error>([&] { front.get().reset(); }));
+  CHECK(throws<std::runtime_error>([&] { front.try_get().reset(); }));
+  int *some[3];
+  CHECK(throws<std::runtime_error>([&] { static_cast<void>(front.get_batch(some, 3)); }));
+  reuse_pool<int> moved(std::move(front));
+  CHECK(throws<std::runtime_error>([&] { moved.get().reset(); }) && behind.live() == 0);
+  a.reset();
+  CHECK(throws<std::runtime_error>([&] { static_cast<void>(moved.get_batch(some, 3)); }) && moved.live() == 0);
+  b.reset();
+}
+
 void test_a_pool_within_the_making_of_another()
 {
   reuse_pool<counted> inner(four);
@@ -233,6 +252,7 @@ int main()
     CASE(test_makers_that_throw),
     CASE(test_what_cannot_move_is_made_in_place),
     CASE(test_reuse_overflow_and_heap),
+    CASE(test_an_overflow_pool_that_throws),
     CASE(test_a_pool_within_the_making_of_another),
     CASE(test_release_leaves_the_pool_to_the_heap),
     CASE(test_eviction),
