@@ -76,14 +76,19 @@ static void foo_end(void)
   oldest = newest = NULL;
 }
 
-/* A heap of many sizes has several KiB of figures, so ask how long they are. */
+/* A heap of many sizes has several KiB of figures. Other threads may lengthen the text between two calls, so the function tries
+ * until the text fits. */
 static bool print_figures(void)
 {
-  size_t length = pool_heap_stats_json(foo_heap, NULL, 0);
-  char *figures = malloc(length + 1);
-  if (!figures)
-    return false;
-  pool_heap_stats_json(foo_heap, figures, length + 1);
+  char *figures = NULL;
+  size_t size = 0, length;
+  while ((length = pool_heap_stats_json(foo_heap, figures, size)) >= size) {
+    free(figures);
+    size = length + length / 8 + 1;
+    figures = malloc(size);
+    if (!figures)
+      return false;
+  }
   puts(figures);
   free(figures);
   return true;

@@ -199,16 +199,33 @@ static size_t write_process(char *buffer, size_t size)
   return write_everything(buffer, size, before);
 }
 
-/* One line. It is as long as it is, so its memory comes from the system; where there is none, the line is cut. */
+/* Other threads may make heaps meanwhile, so a text that does not fit is written again into more room. `size` becomes that of
+ * the mapping. NULL: there is no memory. */
+static char *map_figures(size_t *size, size_t *length)
+{
+  char *text = NULL;
+  *size = 0;
+  while ((*length = write_process(text, *size)) >= *size) {
+    if (text)
+      os_unmap(text, *size);
+    *size = round_up(2 * (*length + 1), os_page_size());
+    text = os_map(*size, os_page_size());
+    if (!text)
+      return NULL;
+  }
+  return text;
+}
+
+/* One line. Its memory comes from the system; where there is none, the line is cut. */
 static void print_figures(void)
 {
-  enum { SHORT_LINE = 4 << 10, SPARE = 4 << 10 }; /* heaps may be made between the measuring and the writing */
+  enum { SHORT_LINE = 4 << 10 };
   static char short_line[SHORT_LINE];
-  size_t size = round_up(write_process(NULL, 0) + SPARE, os_page_size());
-  char *mapped = os_map(size, os_page_size()), *line = mapped ? mapped : short_line;
-  size = mapped ? size : SHORT_LINE;
-  size_t length = min_size(write_process(line, size - 1), size - 2);
-  line[length++] = '\n';
+  size_t size, length;
+  char *mapped = map_figures(&size, &length), *line = mapped ? mapped : short_line;
+  if (!mapped)
+    length = min_size(write_process(line, SHORT_LINE), SHORT_LINE - 1);
+  line[length++] = '\n'; /* in place of the end of the text */
   print_line(line, length);
   if (mapped)
     os_unmap(mapped, size);

@@ -220,9 +220,87 @@ static void the_whole_process(void **state)
     pool_heap_destroy(heaps[i]);
 }
 
+/* ---- a text that is cut ---- */
+
+enum { TEXTS = 3000, SIZES_OF_TEXT = 60 };
+
+/* A text that is cut lacks the brace that closes the first. */
+static bool is_whole(const char *text)
+{
+  long open = 0;
+  for (const char *c = text; *c; c++)
+    open += (*c == '{') - (*c == '}');
+  return *text && !open;
+}
+
+/* Says whether it was told that the text is cut; it must be told if it is. */
+static bool is_told(pool_heap_t *heap, char *text, size_t size, bool of_all)
+{
+  size_t length = of_all ? pool_stats_json(text, size) : pool_heap_stats_json(heap, text, size);
+  bool whole = size && is_whole(text);
+  must(whole == (length < size));
+  return !whole;
+}
+
+/* Classes that come and go lengthen and shorten the text. */
+static void change_figures(pool_heap_t *heap, unsigned i)
+{
+  static void *blocks[SIZES_OF_TEXT];
+  void **block = &blocks[i % SIZES_OF_TEXT];
+  pool_heap_free(heap, *block);
+  *block = *block ? NULL : pool_heap_alloc(heap, (size_t)100 << i % 8);
+  if (i % 11 == 0)
+    pool_heap_trim(heap, 0);
+}
+
+static volatile bool texts_end;
+
+static void *change_until_the_end(void *heap)
+{
+  for (unsigned i = 0; !texts_end; i++)
+    change_figures(heap, i);
+  return NULL;
+}
+
+/* The recipe of docs/heaps.md. */
+static char *whole_text(pool_heap_t *heap, bool of_all, size_t *tries)
+{
+  char *text = NULL;
+  size_t size = 0;
+  for (*tries = 0; is_told(heap, text, size, of_all); ++*tries) {
+    free(text);
+    size = (of_all ? pool_stats_json(NULL, 0) : pool_heap_stats_json(heap, NULL, 0)) + 1;
+    must((text = malloc(size)));
+  }
+  return text;
+}
+
+static void cut_texts_are_told(void **state)
+{
+  (void)state;
+  pool_heap_t *heap = heap_with((pool_heap_options_t){0});
+  char text[64 << 10];
+  size_t length = pool_heap_stats_json(heap, NULL, 0);
+  must(pool_heap_alloc(heap, 3000));
+  assert_true(is_told(heap, text, length + 1, false)); /* it has grown since */
+  assert_false(is_told(heap, text, sizeof text, false));
+  for (size_t size = 0; size < 200; size++)
+    assert_true(is_told(heap, text, size, false) && is_told(NULL, text, size, true));
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, change_until_the_end, heap), 0);
+  for (int i = 0; i < TEXTS; i++) {
+    size_t tries;
+    free(whole_text(heap, i % 2, &tries));
+  }
+  texts_end = true;
+  pthread_join(thread, NULL);
+  pool_heap_destroy(heap);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+    cmocka_unit_test(cut_texts_are_told),
     cmocka_unit_test(exact),
     cmocka_unit_test(exact_in_a_buffer),
     cmocka_unit_test(exact_for_all_that_is_held),
