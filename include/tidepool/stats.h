@@ -59,9 +59,9 @@ POOL_INLINE bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats)
 }
 
 /* Writes the figures of a heap as one JSON object, with those of each pool that has slabs. Like snprintf(), it writes at most
- * `size` bytes, terminates the text if size > 0, and returns the length of the whole text. A result of `size` or more means that
- * the text is cut. Check the result of every call: other threads may lengthen the text between two calls. The function allocates
- * nothing. If the heap is NULL, the text is null. */
+ * `size` bytes, terminates the text if size > 0, and returns the length of the whole text. A result of `size` or more means
+ * that the text is cut. Check the result of every call: other threads may lengthen the text between two calls. The function
+ * allocates nothing. If the heap is NULL, the text is null. */
 POOL_API size_t pool_heap_stats_json(pool_heap_t *heap, char *buffer, size_t size) POOL_NAME(heap_stats_json);
 
 /* Writes {"heaps":[...], "object_pools":[...], "refused_system_calls":n} in the same way: the figures of the whole process.
