@@ -69,7 +69,7 @@ def main():
     if len(sys.argv) != 3 or sys.argv[2] not in MACHINES:
         sys.exit(__doc__)
     machine, (tools, emulator) = sys.argv[2], MACHINES[sys.argv[2]]
-    needed = ["meson", "ninja", "pkg-config", "ar", f"{tools}gcc", f"{tools}objcopy", *emulator]
+    needed = ["meson", "ninja", "pkg-config", "ar", f"{tools}gcc", *emulator]
     missing = [program for program in needed if not shutil.which(program)]
     if missing:
         print(f"skipped: not installed: {', '.join(missing)}")

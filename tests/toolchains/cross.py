@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: MIT
+"""Builds what is installed, and the examples, for AArch64, with a cross file that has the compilers, ar and strip alone; and runs
+an example where there is an emulator.
+
+usage: cross.py SOURCE-ROOT
+
+Exit status 77: something that is needed is not installed."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SKIPPED = 77
+STUCK_SECONDS = 3400
+TOOLS = "aarch64-linux-gnu-"
+PLAIN = f"""[binaries]
+c = '{TOOLS}gcc'
+cpp = '{TOOLS}g++'
+ar = '{TOOLS}ar'
+strip = '{TOOLS}strip'
+
+[host_machine]
+system = 'linux'
+cpu_family = 'aarch64'
+cpu = 'aarch64'
+endian = 'little'
+"""
+NEEDED = ("meson", "ninja", f"{TOOLS}gcc", f"{TOOLS}g++", f"{TOOLS}nm")
+NOT_KEPT = re.compile(r"LD_.*|TIDEPOOL_OPTIONS|MALLOC_PERTURB_|MESON_.*|PKG_CONFIG.*|CC|CXX|(C|CPP|CXX|LD)FLAGS")
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not NOT_KEPT.fullmatch(name)} | {"LC_ALL": "C.UTF-8"}
+
+
+def run(*command, folder):
+    done = subprocess.run([str(word) for word in command], cwd=folder, env=ENVIRONMENT, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=STUCK_SECONDS,
+                          check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout[-6000:]}")
+    return done.stdout
+
+
+def other_names(archive, folder):
+    """What an archive shows beside the interface: that needs an objcopy which knows the machine."""
+    lines = run(f"{TOOLS}nm", "--defined-only", "--extern-only", archive, folder=folder).splitlines()
+    names = {line.split()[-1] for line in lines if len(line.split()) == 3}
+    if not names:
+        sys.exit(f"{archive} has no names")
+    return {name for name in names if not name.startswith("tidepool_")}
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    missing = [program for program in NEEDED if not shutil.which(program)]
+    if missing:
+        print(f"skipped: not installed: {', '.join(missing)}")
+        return SKIPPED
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "plain.ini").write_text(PLAIN, encoding="utf-8")
+        run("meson", "setup", "build", pathlib.Path(sys.argv[1]).resolve(), "--cross-file", "plain.ini", "-Dexamples=true",
+            "-Dwerror=true", folder=folder)
+        run("meson", "install", "-C", "build", "--quiet", "--destdir", folder / "root", folder=folder)
+        archives = sorted((folder / "root").rglob("libtidepool.a"))
+        others = other_names(archives[0], folder)
+        if others:
+            sys.exit(f"libtidepool.a has names of its own: {sorted(others)}")
+        emulator = shutil.which("qemu-aarch64")
+        if emulator:
+            run(emulator, "-L", "/usr/aarch64-linux-gnu", "build/examples/mixer", "--test", folder=folder)
+        print(f"the libraries and the examples for AArch64{', of which one ran' if emulator else ''}")
+    return 0
+
+
+sys.exit(main())
