@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Builds what is installed, and the examples, for AArch64, with a cross file that has the compilers, ar and strip alone; and runs
-an example where there is an emulator.
+"""Builds what is installed, and the examples, for AArch64, with a cross file of the compilers, ar and strip alone; and runs an
+example where there is an emulator.
 
 usage: cross.py SOURCE-ROOT
 
