@@ -18,6 +18,8 @@ def pytest_addoption(parser):
     parser.addoption("--static-program", metavar="PROGRAM", help="tests/command: a static one")
     parser.addoption("--own-malloc", metavar="PROGRAM", help="tests/command: one that has a malloc")
     parser.addoption("--python-like", metavar="PROGRAM", help="tests/command: one that looks like CPython")
+    parser.addoption("--python-with-perf", metavar="PROGRAM", help="tests/command: one that looks like CPython since 3.12")
+    parser.addoption("--trampoline", metavar="PROGRAM", help="tests/command: one with code that it makes at run time")
     parser.addoption("--python-free-threaded", metavar="PROGRAM", help="tests/command: one that looks like a free-threaded one")
     parser.addoption("--shares", metavar="PROGRAM", help="tests/command: one that shares its figures")
     parser.addoption("--mapped", metavar="PROGRAM", help="tests/command: one that has blocks in all places")

@@ -35,7 +35,7 @@ typedef struct walk {
   uintptr_t pc;
   bool is_return; /* the call is before it, and may be the last of its function */
   bool by_rows, lacks_register;
-  seen_t seen;
+  seen_t seen, code;       /* of the stack, and of code that is in no module */
   module_t module, before; /* that the last place was in, and the one that was left for it: calls go to and fro */
 } walk_t;
 
@@ -298,6 +298,35 @@ static inline bool add_frame(walk_t *w, const void *from, os_stack_t *stack)
   return stack->count < stack->most;
 }
 
+#ifdef __aarch64__
+static const uint8_t pops_frame[] = {0xfd, 0x7b, 0xc1, 0xa8, 0xc0, 0x03, 0x5f, 0xd6}; /* ldp x29, x30, [sp], 16; ret */
+static const uint8_t skips_word[] = {0xfd, 0x7b, 0xc1, 0xa8, 0xc0, 0x03, 0x5f, 0xd6};
+#else
+static const uint8_t pops_frame[] = {0x5d, 0xc3};                   /* pop %rbp; ret */
+static const uint8_t skips_word[] = {0x48, 0x83, 0xc4, 0x08, 0xc3}; /* add $8, %rsp; ret */
+#endif
+
+/* CPython calls its evaluator from code that it makes at run time, one piece for each function, so that perf(1) sees which it
+ * is. No module has a table for it; but of the call's return address it is enough to see that it only pops two words. */
+static bool take_trampoline(walk_t *w, const void *from, os_stack_t *stack)
+{
+  uintptr_t start = round_down(w->pc, WORD), words[2], sp = w->registers.values[SP_COLUMN], fp, pc;
+  if (!w->is_return || !seen_read(&w->code, start, &words[0]) || !seen_read(&w->code, start + WORD, &words[1]))
+    return false;
+  const char *code = (const char *)words + (w->pc - start);
+  size_t known = sizeof words - (w->pc - start);
+  bool pops = known >= sizeof pops_frame && !memcmp(code, pops_frame, sizeof pops_frame);
+  bool skips = known >= sizeof skips_word && !memcmp(code, skips_word, sizeof skips_word);
+  if ((!pops && !skips) || !read_stack(w, sp, &fp) || !read_stack(w, sp + WORD, &pc) || !add_frame(w, from, stack))
+    return false;
+  w->registers.known &= BIT(SP_COLUMN) | BIT(FP_COLUMN);
+  w->registers.values[SP_COLUMN] = sp + 2 * WORD;
+  if (pops)
+    set_register(&w->registers, FP_COLUMN, fp);
+  w->pc = without_signature(pc);
+  return true;
+}
+
 static inline bool step_out(walk_t *w)
 {
   uint64_t mixed_place = mix_place(w, code_place(w));
@@ -307,7 +336,8 @@ static inline bool step_out(walk_t *w)
 
 static void walk(walk_t *w, const void *from, unsigned passed_most, os_stack_t *stack)
 {
-  while ((stack->count || passed_most--) && enter_module(w) && add_frame(w, from, stack) && step_out(w))
+  while ((stack->count || passed_most--) &&
+         (likely(enter_module(w)) ? add_frame(w, from, stack) && step_out(w) : take_trampoline(w, from, stack)))
     continue;
 }
 
@@ -319,6 +349,7 @@ NOINLINE static bool take_all(const void *const *frame, const void *from, unsign
   w.is_return = w.lacks_register = false;
   w.by_rows = by_rows;
   w.module.start = w.module.end = w.before.start = w.before.end = 0;
+  w.code = (seen_t){0, 0};
   w.seen = seen_around(w.registers.values[SP_COLUMN]);
   if (!by_rows && registers_of_caller_at(&w.registers, frame, from)) {
     w.pc = (uintptr_t)from;

@@ -12,6 +12,7 @@ import pytest
 
 SECONDS = 600
 SETS = "sets PYTHONMALLOC=malloc, so that CPython's objects are seen"
+SETS_BOTH = "sets PYTHONMALLOC=malloc and PYTHONPERFSUPPORT=1, so that CPython's objects and functions are seen"
 IGNORES = "CPython ignores PYTHONMALLOC with -E or -I, so most of its objects are not seen"
 EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "report.py"
 
@@ -19,7 +20,8 @@ EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "report.py"
 @pytest.fixture(name="tools")
 def fixture_tools(request):
     return {name: os.path.abspath(request.config.getoption(f"--{name}"))
-            for name in ("tidepool", "library", "program", "python-like", "python-free-threaded")}
+            for name in ("tidepool", "library", "program", "python-like", "python-with-perf", "python-free-threaded",
+                         "trampoline")}
 
 
 @pytest.fixture(name="tidepool")
@@ -94,12 +96,36 @@ def test_a_script_in_front_of_it(tidepool, tools, tmp_path, name):
     """As pyenv has one: it starts the real one, so its name is all that there is."""
     script(tmp_path / name, f"#!/bin/sh\nexec {tools['python-like']} \"$@\"")
     path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    assert said(tidepool("record", name, env=path)) == ([SETS], "malloc")
+    assert said(tidepool("record", name, env=path)) == ([SETS_BOTH], "malloc, perf")   # which an older one ignores
+    assert said(tidepool("run", "--leaks", name, env=path)) == ([SETS], "malloc")
     assert said(tidepool("record", name, "-I", env=path)) == ([IGNORES], "not set")
     found = script(tmp_path / "script", f"#!/usr/bin/env {name}")
-    assert said(tidepool("record", found, "-I", env=path)) == ([SETS], "malloc")
+    assert said(tidepool("record", found, "-I", env=path)) == ([SETS_BOTH], "malloc, perf")
     script(tmp_path / "python-config", f"#!/bin/sh\nexec {tools['python-like']}")
     assert said(tidepool("record", "python-config", env=path)) == ([], "not set")
+
+
+def test_one_that_names_its_functions(tidepool, tools):
+    """Only a recording knows the process, whose file has the names."""
+    assert said(tidepool("record", tools["python-with-perf"])) == ([SETS_BOTH], "malloc, perf")
+    assert said(tidepool("run", "--leaks", tools["python-with-perf"])) == ([SETS], "malloc")
+    assert said(tidepool("record", tools["python-with-perf"], env={"PYTHONPERFSUPPORT": "0"})) == ([SETS], "malloc, perf")
+
+
+def test_functions_made_at_run_time(tidepool, tools, tmp_path):
+    """Stacks go through the code that calls them, and it has the names that the process has written."""
+    made = tidepool("record", tools["trampoline"]).stdout.split()
+    if made[0] == "0":
+        pytest.skip("code cannot be made here, or has no tables")
+    path, recording = pathlib.Path(made[1]), tmp_path / "tidepool.recording"
+    try:
+        shown = tidepool("show", recording).stdout
+        for i in range(int(made[0])):
+            assert f"allocate < made_{i} (made.py) < come_through < main" in shown
+        os.utime(path, (1, 1))   # of an older process
+        assert "made" not in tidepool("show", recording).stdout
+    finally:
+        path.unlink()
 
 
 def test_a_free_threaded_one(tidepool, tools):
@@ -120,7 +146,7 @@ def fixture_recording(request, tmp_path_factory):
     env = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON") and key != "TIDEPOOL_OPTIONS"}
     done = subprocess.run([tidepool, "record", "--library", library, "--frames", "4", "-o", file, sys.executable, EXAMPLE,
                            "350"], env=env, capture_output=True, text=True, timeout=SECONDS, check=True)
-    assert SETS in done.stderr and done.stdout.startswith("350 requests answered, ")
+    assert (SETS in done.stderr or SETS_BOTH in done.stderr) and done.stdout.startswith("350 requests answered, ")
     return file
 
 

@@ -161,6 +161,7 @@ void map_recording(map_t *map, map_source_t *source, const char *path, const cha
   replay_check_memory("map", path, plan->peak_bytes);
   if (trace.heaps.count > 1)
     command_say("map: %s: the blocks of all its heaps are in one heap here", path);
+  source->callers.process = trace.facts.head.pid;
   callers_name(&source->callers, trace.facts.head.started_ns, "map");
   plan->stop = (uint32_t)stop;
   set_options();

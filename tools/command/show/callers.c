@@ -5,6 +5,7 @@
 #include "callers.h"
 #include "addr2line.h"
 #include "command.h"
+#include "perf_map.h"
 #include "symbols.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -186,10 +187,14 @@ static const char *base_of(const char *path)
 }
 
 /* What addr2line does not know. A return address is that of the next instruction. */
-static void name_by_place(const callers_t *callers, const named_t *named, char name[512])
+static void name_by_place(const callers_t *callers, const perf_map_t *map, const named_t *named, char name[512])
 {
   if (named->module == callers->module_count) {
-    snprintf(name, 512, "0x%" PRIx64, named->address);
+    const char *known = perf_map_name(map, named->address - 1);
+    if (known)
+      snprintf(name, 512, "%s", known);
+    else
+      snprintf(name, 512, "0x%" PRIx64, named->address);
     return;
   }
   const module_t *module = &callers->modules[named->module];
@@ -373,13 +378,15 @@ void callers_name(callers_t *callers, uint64_t ns, const char *command)
 {
   addresses_t addresses = collect(callers);
   table_t table = {.size = 0};
+  perf_map_t *map = callers->process ? perf_map_open(callers->process, ns) : NULL;
   for (size_t i = 0; i < addresses.count; i++) {
     char name[512];
-    name_by_place(callers, &addresses.of[i], name);
+    name_by_place(callers, map, &addresses.of[i], name);
     addresses.of[i].first = table.number_count;
     addresses.of[i].count = 1;
     add_number(callers, &table, name);
   }
+  perf_map_close(map);
   bool *used = find_used(callers, &addresses);
   for (size_t i = 0; i < callers->module_count && !callers->no_tool; i++)
     if (used[i] && is_file(callers, &callers->modules[i], ns))

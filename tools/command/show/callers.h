@@ -24,9 +24,10 @@ typedef struct callers {
   size_t module_count;
   call_stack_t *stacks; /* by site, of which 0 is none */
   size_t stack_count;
-  uint32_t *same;  /* of each the first stack with the same names, after callers_name() */
-  bool with_lines; /* wanted: "function at file.c:12" where that is known */
-  char **names;    /* of functions, each once; "file+0x1234" where it is not known */
+  uint32_t *same;   /* of each the first stack with the same names, after callers_name() */
+  uint64_t process; /* the number of the process, whose functions made at run time may have names; 0: it is not known */
+  bool with_lines;  /* wanted: "function at file.c:12" where that is known */
+  char **names;     /* of functions, each once; "file+0x1234" where it is not known */
   size_t name_count;
   bool no_tool;           /* addr2line(1) is not there */
   const char *unanswered; /* a file of which it has not said all, or NULL */

@@ -174,6 +174,7 @@ static void read_recording(show_t *show, const char *command, const char *path, 
   if (part->until_ns != UINT64_MAX)
     trace_keep_until(&show->trace, command, part->until_ns);
   show->callers.with_lines = part->with_lines;
+  show->callers.process = show->trace.facts.head.pid;
   callers_name(&show->callers, show->trace.facts.head.started_ns, command);
   if (show->trace.heaps.count > 1)
     split_trace(show);
