@@ -47,42 +47,44 @@ enum {
   /* Freed blocks are zeroed. The overflow heap zeroes the blocks that it serves only if it has the flag too. */
   POOL_HEAP_ZERO_ON_FREE = 1 << 3,
 
-  /* The heap detects writes outside a block, writes to a freed block, and second frees. Each ends the program with one line:
-   * the call that detected it, the block with its requested size, the offset (negative in front of the block), and the heap.
+  /* The heap detects writes outside a block, writes to a freed block, and second frees. Each ends the program with one line.
+   * The line has the call that detected it, the block with its requested size, the offset and the heap. The offset is negative
+   * in front of the block.
    *
    *   - A second free is detected at once.
    *   - 64 bytes in front of a block and 32 bytes behind its requested size are verified when it is freed.
-   *   - A new block is filled with 0xcd, a freed one with the bytes of 0x1deadb0b. Freed blocks stay in quarantine: 4 MiB of
-   *     them, or a 16th of the heap's memory or of its tightest budget if that is less. Blocks of more than an eighth of that
-   *     are not kept. The fill is verified when a block leaves quarantine and, unless it was large, when its memory is reused.
+   *   - A new block is filled with 0xcd, a freed one with the bytes of 0x1deadb0b. Freed blocks stay in quarantine. It holds 4
+   *     MiB, or a 16th of the heap's memory or of its tightest budget if that is less. It keeps no block of more than an eighth
+   *     of that. The fill is verified when a block leaves quarantine and, unless it was large, when its memory is reused.
    *   - Reset, destroy and exit() verify everything.
    *
-   * Cost: 96 bytes more for each block, or its alignment and 32 bytes if the alignment is more than 64. pool_usable_size() is
-   * the requested size. pool_heap_realloc() to another size moves the block, so that a use of its old address is detected.
+   * Cost: 96 bytes more for each block, or its alignment and 32 bytes if the alignment is more than 64. pool_usable_size()
+   * returns the requested size. pool_heap_realloc() to another size moves the block, which detects a use of its old address.
    *
-   * Blocks in quarantine count as cached. A request that would fail empties it first, and so do a trim and pool_heap_largest().
-   * A write in front of a block may destroy its size: the line then has another. */
+   * Blocks in quarantine count as cached. A request that would fail, a trim and pool_heap_largest() empty it first. A write in
+   * front of a block may destroy its size: the line then has a wrong size. */
   POOL_HEAP_CHECKED = 1 << 4,
 
-  /* Each block records its site: the return address of the call that allocated it, and its callers', as many in all as the
-   * option `sites` says. pool_heap_report() and pool_heap_walk() give the sites; with the option `leaks` so does the end of the
-   * heap or of the program. The array of an object pool has the site at which the pool was created.
+  /* Each block records its site: the return address of the call that allocated it, and those of its callers. The option `sites`
+   * sets how many addresses. pool_heap_report() and pool_heap_walk() give the sites. The option `leaks` reports them when the
+   * heap or the program ends. The array of an object pool has the site at which the pool was created.
    *
-   * Blocks cost the same as in a checked heap, which has sites too, and threads cache none. Nothing is filled, verified or kept
-   * in quarantine. A library for boards refuses the flag. */
+   * A block takes as many bytes as in a checked heap, which also records sites. Threads cache no blocks. Nothing is filled,
+   * verified or kept in quarantine. The library for firmware refuses the flag. */
   POOL_HEAP_SITES = 1 << 5,
 
-  /* Each block has pages of its own between two inaccessible pages, and ends at the second one, up to its alignment. An access
-   * outside the block, or to a freed block, is a fault. A line names the block and where it was allocated and freed. Then the
-   * program's own handler runs, or SIGSEGV ends the program. A system call with such memory fails with EFAULT.
+  /* Each block has pages of its own between two inaccessible pages. It ends at the second one, or less than its alignment
+   * before it. An access outside the block, or to a freed block, is a fault. A line names the block and where it was allocated
+   * and freed. Then the program's own handler runs, or SIGSEGV ends the program. A system call with such memory fails with
+   * EFAULT.
    *
    *   - The other bytes on the block's pages are verified when it is freed, and at reset, destroy and exit().
    *   - A freed block stays inaccessible until 64 GiB of addresses are used; then the oldest one is reused. The limit is 256
    *     MiB on 32-bit systems, and an eighth of the process's limit on addresses, if that is less.
    *   - Blocks read as zero.
    *
-   * Cost: whole pages of the budget, and two mappings for each live block. Once blocks have three quarters of the mappings that
-   * the system allows, or the budget has no page left, further blocks are only checked. The flag excludes `reserve` and
+   * Cost: whole pages of the budget, and two mappings for each live block. Further blocks are only checked once blocks use
+   * three quarters of the mappings that the system allows, or the budget has no page left. The flag excludes `reserve` and
    * `memory`. */
   POOL_HEAP_GUARDED = 1 << 6,
 
@@ -101,7 +103,7 @@ typedef struct pool_heap_options {
   const char *name;
 
   /* The most bytes that the heap ever holds, its records included; 0 is no limit. If the heap or an ancestor has a budget at
-   * creation, an exhausted budget also takes back what sleeping threads have cached. */
+   * creation, an exhausted heap also takes back the caches of sleeping threads. */
   size_t budget;
 
   /* Bytes that are allocated at creation, for blocks. Allocations within them cannot fail while all blocks are of one size
@@ -110,8 +112,8 @@ typedef struct pool_heap_options {
    * Each further size class may keep up to one slab from the others. A block larger than all classes takes whole units. The
    * heap's records come on top, or out of the reserve if the budget has no room for both.
    *
-   * A reserve above 8 MiB takes whole GiB of addresses, out of 3 TiB: at most 3072 heaps of a process have one. On 32-bit
-   * systems it takes multiples of 32 MiB, out of 1.5 GiB. */
+   * A reserve above 8 MiB takes whole GiB of addresses, out of 3 TiB: at most 3072 heaps of a process have one. It takes
+   * multiples of 32 MiB, out of 1.5 GiB, on 32-bit systems. */
   size_t reserve;
 
   /* The bytes that this heap holds count against the budgets of its parent and of all further ancestors, too. */
@@ -144,13 +146,13 @@ typedef struct pool_heap_options {
   size_t size_class_count;
 
   /* How many milliseconds idle memory is kept before it is returned to the system; 0 is the process's delay. It is for heaps
-   * with a reserve or a budget of up to 8 MiB. With `memory` only POOL_PURGE_NEVER is allowed. Other heaps get EINVAL, with
+   * with a reserve or a budget of up to 8 MiB. A heap in `memory` accepts only POOL_PURGE_NEVER. Other heaps get EINVAL, with
    * pool_error(), since their idle memory is the process's. Object pools in the heap keep idle arrays as long.
    *
-   * The process's delay also says how often idle memory is examined: if it is longer, memory is kept longer here.
+   * The process's delay also determines how often idle memory is examined: if it is longer, memory is kept longer here.
    *
-   * In a single-threaded heap with a budget of up to 1 MiB, or with POOL_HEAP_DENSE, no other thread looks for idle memory. It
-   * is returned in pool_heap_trim(), and in the heap's own frees that leave a page without a block. */
+   * No other thread looks for idle memory in a single-threaded heap with a budget of up to 1 MiB or with POOL_HEAP_DENSE. It is
+   * returned in pool_heap_trim(), and in the heap's own frees that leave a page without a block. */
   unsigned purge_delay_ms;
 
   /* POOL_HEAP_SINGLE_THREAD and the other flags above. */
@@ -212,31 +214,31 @@ POOL_API void *pool_heap_realloc(pool_heap_t *heap, void *block, size_t size) PO
 POOL_API void *pool_heap_aligned_alloc(pool_heap_t *heap, size_t alignment, size_t size) POOL_NAME(heap_aligned_alloc)
   POOL_RETURNS_ALIGNED_BLOCK(2, 3);
 
-/* Returns the size of the block that serves pool_heap_alloc(heap, size), as pool_good_size() does for the default heap. With an
- * overflow heap it returns a size that the blocks of both heaps have. In a heap that is checked, guarded or has sites, only the
- * requested bytes of a block may be used. */
+/* Returns the size of the block that serves pool_heap_alloc(heap, size), as pool_good_size() does for the default heap. If the
+ * heap has an overflow heap, blocks of both heaps have this size. Only the requested bytes of a block may be used in a heap that
+ * is checked, guarded or has sites. */
 POOL_API size_t pool_heap_good_size(const pool_heap_t *heap, size_t size) POOL_NAME(heap_good_size);
 
-/* Returns the size of the largest request that the heap would serve now. With NULL it returns 0 and sets EINVAL, with
+/* Returns the size of the largest request that the heap would serve now. NULL for the heap returns 0 and sets EINVAL, with
  * pool_error().
  *
  * The figure is exact as long as no other thread allocates: a request of that size succeeds, and one of a byte more fails. This
- * holds for heaps without size_classes in `memory` of up to 8 MiB. It holds, too, with a budget of up to 1 MiB (8 MiB with
- * POOL_HEAP_DENSE) that was never raised. For another heap it is the largest piece for which its region or its budgets have
- * room: free blocks in slabs are not counted, and the system may have less.
+ * holds for heaps without size_classes in `memory` of up to 8 MiB. It also holds for heaps with a budget of up to 1 MiB (8 MiB
+ * with POOL_HEAP_DENSE) that was never raised. The figure of another heap is the largest piece for which its region or its
+ * budgets have room. It omits free blocks in slabs, and the system may have less.
  *
- * The call holds the heap's lock for a few microseconds at most. If a budget is what limits the heap, and not its region, it
- * examines each free piece. */
+ * The call holds the heap's lock for a few microseconds at most. It examines each free piece if a budget limits the heap, and
+ * not its region. */
 POOL_API size_t pool_heap_largest(pool_heap_t *heap) POOL_NAME(heap_largest);
 
 /* Returns the least memory_size that pool_heap_create() accepts with the other options. `memory` is the address of the buffer;
  * if it is NULL, the result suffices at any address. If both `memory` and memory_size are 0, the result is the least budget.
- * With NULL for the options it is the least budget of a heap with defaults.
+ * NULL for the options returns the least budget of a heap with defaults.
  *
- * 0 and EINVAL, with pool_error(): pool_heap_create() refuses the other options whatever the size, or, with `memory` NULL, at
- * some address.
+ * 0 and EINVAL, with pool_error(): pool_heap_create() refuses the other options at every size. If `memory` is NULL, one address
+ * at which it does so is enough.
  *
- * With size_classes or a reserve, the result is sufficient, but perhaps not the least. */
+ * The result for a heap with size_classes or a reserve suffices, but may not be the least. */
 POOL_INLINE size_t pool_heap_least_memory(const pool_heap_options_t *options);
 
 /* The function behind pool_heap_least_memory(). `size` is sizeof(pool_heap_options_t), as for pool_heap_create_sized(); any
@@ -285,12 +287,12 @@ POOL_API bool pool_heap_walk(pool_heap_t *heap, pool_visit_fn *visit, void *cont
  * false: not all of it was written, and errno says why. NULL is EINVAL, with pool_error(). */
 POOL_API bool pool_heap_report(pool_heap_t *heap, int fd) POOL_NAME(heap_report);
 
-/* Forbids, or allows again, system calls for memory in the calling thread. It returns the setting before. Use it in real-time
+/* Forbids, or allows again, system calls for memory in the calling thread. Returns the previous setting. Use it in real-time
  * threads that work on a prefaulted heap.
  *
- * While they are forbidden, a call that needs memory from the system fails; pool_stats_json() has the count as
- * refused_system_calls. Memory that should be returned to the system is kept, and is returned in a later call of a thread that
- * may make system calls. The memory of a destroyed heap counts as the default heap's until then. */
+ * While they are forbidden, a call that needs memory from the system fails. refused_system_calls of pool_stats_json() counts
+ * these calls. Memory that should be returned to the system is kept until a later call of a thread that may make system calls.
+ * The memory of a destroyed heap counts as the default heap's until then. */
 POOL_API bool pool_forbid_system_calls(bool forbid) POOL_NAME(forbid_system_calls);
 
 POOL_END_DECLS

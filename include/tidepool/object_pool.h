@@ -19,23 +19,24 @@
  * {0, 0}. It sets EINVAL, with pool_error(). Success leaves errno unchanged, whatever hooks do to it.
  *
  * Cost: without growth, hooks and eviction, get and put are O(1), make no system call and do not touch the object. A get and
- * the put of its object take 24 instructions on x86-64 in a single-threaded pool, and 40 in a shared one, with the loop and the
- * calls into the shared library. Other gets and puts take some hundred instructions each, in a shared pool with a lock.
+ * the put of its object take 24 instructions on x86-64 in a single-threaded pool, and 40 in a shared one. The figures include
+ * the loop and the calls into the shared library. Other gets and puts take some hundred instructions each, in a shared pool
+ * with a lock.
  *
- *   - In a shared pool each thread caches free objects of the first array: up to 63, and at most a sixteenth of it. Most gets
- *     and puts therefore take no lock. A get that finds the pool full first collects the caches, which takes some microseconds.
- *     Threads then cache nothing for a thousand gets, nor while an added array is idle.
- *   - There are no caches for pools with hooks, checked pools and EVICT pools; for objects of added arrays; beyond 127 pools of
- *     a process; and on a system without membarrier().
- *   - While an array that a growing pool added is idle, each call reads the clock, which takes some 30 ns. The call that
- *     returns the array makes a system call and passes over the array's counts of uses.
+ *   - Each thread caches free objects of a shared pool's first array: up to 63, and at most a sixteenth of it. Most gets and
+ *     puts therefore take no lock. A get that finds the pool full first collects the caches, which takes some microseconds.
+ *     Threads then cache nothing for a thousand gets. They also cache nothing while an added array is idle.
+ *   - Threads cache nothing of pools with hooks, checked pools, EVICT pools and added arrays. They cache objects of at most 127
+ *     pools of a process, and of none on a system without membarrier().
+ *   - Each call reads the clock, which takes some 30 ns, while an array that a growing pool added is idle. The call that frees
+ *     the array makes a system call and reads the array's counts of uses.
  *
  * Misuse ends the program with one line and abort(). A put of anything but a live object of the pool, or of one that it
  * overflows to, is always detected:
  *     tidepool: object_pool_put(0x7f0123456789): not a live object of pool "sparks"
  *
- * A call with a pool that was destroyed, or that ended with its heap, is detected as long as the memory of the pool's record is
- * not reused. It is undefined afterwards.
+ * A call with a pool that was destroyed, or that ended with its heap, is detected until the memory of the pool's record is
+ * reused. It is undefined afterwards.
  *     tidepool: object_pool_get(0x7f0123456700): not a live object pool
  *
  * Hooks: construct, reset and destruct run without a lock and may get and put in the same pool. Hooks, choose_victim and
@@ -47,9 +48,9 @@
  *     interrupted object_pool_create() has created nothing.
  *   - The functions are noexcept: in C++ an exception that reaches the caller may end the program. Catch it in the hook.
  *
- * In the child of a fork(), an object that another thread's hook was working on is free and counts as never used. What the
- * object owned is lost there. If the forking thread has left a hook, such objects may stay out of use. A pool that another
- * thread was destroying ends there with its heap. */
+ * An object that another thread's hook was working on at a fork() is free in the child, and counts as never used. The child
+ * loses the resources that the object owned. If the forking thread has left a hook, such objects may stay out of use. A pool
+ * that another thread was destroying ends in the child with its heap. */
 #ifndef TIDEPOOL_OBJECT_POOL_H
 #define TIDEPOOL_OBJECT_POOL_H
 
@@ -62,21 +63,21 @@ POOL_BEGIN_DECLS
 
 typedef struct object_pool object_pool_t;
 
-/* What a get does when no object is free. */
+/* The action of a get when no object is free. */
 typedef enum object_pool_policy {
   /* It returns NULL. Choose a capacity that suffices, or do without the object. */
   OBJECT_POOL_FAIL,
 
   /* The pool allocates another array, up to max_capacity objects in all. The heap's on_exhausted may get and put in the pool. A
    * get that needs another array meanwhile, in any thread, does not wait: it may return NULL without calling on_exhausted
-   * again. If on_exhausted left by longjmp(), this lasts until a get that begins no deeper on the stack than the one that it
-   * left. */
+   * again. If on_exhausted left by longjmp(), this lasts until a get that begins no deeper on the stack than the interrupted
+   * one. */
   OBJECT_POOL_GROW,
 
   /* choose_victim names a live object. The pool takes it from its user and returns it. */
   OBJECT_POOL_EVICT,
 
-  /* Another pool of the same object size serves. */
+  /* Another pool of the same object size serves the get. */
   OBJECT_POOL_OVERFLOW
 } object_pool_policy_t;
 
@@ -93,9 +94,9 @@ enum {
    * the pool.
    *
    * A put destructs the object and fills it with the bytes of 0x1deadb0b. The fill is verified at the next get, when the pool
-   * shrinks, when the pool or its heap ends, and at exit(); for a single-threaded pool only if the process has one thread then.
-   * A get fills the object with 0xcd and constructs it anew. So every use is a first use, and reset is never called. If an
-   * option (checked=all, guarded=all) checks the pool, reset runs before destruct. */
+   * shrinks, when the pool or its heap ends, and at exit(). exit() omits a single-threaded pool if the process has several
+   * threads then. A get fills the object with 0xcd and constructs it anew. So every use is a first use, and reset is never
+   * called. If an option (checked=all, guarded=all) checks the pool, reset runs before destruct. */
   OBJECT_POOL_CHECKED = 1 << 1
 };
 
@@ -165,11 +166,11 @@ POOL_INLINE object_pool_t *object_pool_create(const object_pool_options_t *optio
 
 /* Destructs every object that was ever used, live ones too, and frees the memory. NULL is allowed. It takes O(capacity).
  *
- * No other thread may be in a call with this pool. A hook may still call the pool: gets return NULL; put, put_all and shrink do
- * nothing and run no hook; questions are answered. Live objects are destructed in their turn. */
+ * No other thread may be in a call with this pool. A hook may still call the pool: gets return NULL, and put, put_all and
+ * shrink do nothing and run no hook. Queries work. Live objects are destructed in their turn. */
 POOL_API void object_pool_destroy(object_pool_t *pool) POOL_NAME(object_pool_destroy);
 
-/* Returns an object. NULL and ENOMEM: the pool is full and its policy does not help. NULL with construct's errno: construct
+/* Returns an object. NULL and ENOMEM: the pool is full, and its policy found no object. NULL with construct's errno: construct
  * failed. */
 POOL_API void *object_pool_get(object_pool_t *pool) POOL_NAME(object_pool_get) __attribute__((warn_unused_result));
 
@@ -179,8 +180,8 @@ POOL_API void object_pool_put(object_pool_t *pool, void *object) POOL_NAME(objec
 /* Gets up to `count` objects into `objects`, and returns how many it got. If there are fewer than `count`, errno is ENOMEM or
  * construct's. All are different, unless a hook or another thread puts some of them meanwhile.
  *
- * Without hooks the lock is taken once for all free objects. Objects that come by growth, eviction or overflow take it again.
- * The batch ends if choose_victim names an object of the batch. If a hook leaves, the objects stored so far are live. */
+ * A pool without hooks takes the lock once for all free objects. Growth, eviction and overflow take it again. The batch ends if
+ * choose_victim names an object of the batch. If a hook leaves, the objects stored so far are live. */
 POOL_API size_t object_pool_get_batch(object_pool_t *pool, void **objects, size_t count) POOL_NAME(object_pool_get_batch);
 
 /* Puts `count` objects back, as object_pool_put() does. */
@@ -220,7 +221,7 @@ typedef struct {
 POOL_API object_pool_handle_t object_pool_handle(const object_pool_t *pool, const void *object) POOL_NAME(object_pool_handle);
 
 /* Returns the object, or NULL once that use of it has ended: by put, put_all, eviction or shrink. The handles of an object
- * repeat after 2^32 uses of it. Those of an array that was freed repeat after 2^32 uses in the pool or more. */
+ * repeat after 2^32 uses of it. The handles of a freed array repeat after at least 2^32 uses in the pool. */
 POOL_API void *object_pool_resolve(const object_pool_t *pool, object_pool_handle_t handle) POOL_NAME(object_pool_resolve);
 
 /* OBJECT_POOL_DEFINE(particles, struct particle) defines particles_t, particles_create(), particles_get() and so on: the

@@ -7,17 +7,17 @@
  *       return ENOMEM;
  *     pool_free(node);
  *
- * The pool of its size class serves a request. All sizes are in bytes. Blocks are aligned to 16.
+ * Each request is served by the pool of its size class. All sizes are in bytes. Blocks are aligned to 16.
  *
  * Threads: every function is thread-safe, and may be called in the child of a fork(). A signal handler may call them if it
- * interrupted no call of this library. With blocks=malloc, under valgrind and under sanitizers blocks come from malloc: then
- * the handler must not have interrupted malloc either.
+ * interrupted no call of this library. Blocks come from malloc with blocks=malloc, under valgrind and under sanitizers. The
+ * handler must then not have interrupted malloc either.
  *
  * Errors: an allocation that fails returns NULL and sets errno to ENOMEM. It fails if `size` is more than PTRDIFF_MAX or if
  * there is no memory. Success leaves errno unchanged, and so does every free.
  *
  * Cost: pool_alloc() and pool_free() together take fewer than 50 instructions on x86-64, if the thread has cached free blocks
- * of the size class. They take no lock then and do not touch the block. About one call in a few dozen takes the lock of one
+ * of the size class. They then take no lock and do not touch the block. About one call in a few dozen takes the lock of one
  * pool.
  *
  * Misuse, such as freeing a block twice, ends the program: one line on standard error, then abort().
@@ -55,8 +55,8 @@ POOL_API void *pool_calloc(size_t count, size_t size) POOL_NAME(calloc) POOL_RET
  *
  * NULL and ENOMEM: the old block is unchanged and still the caller's.
  *
- * The block stays in place if `size` is more than half of pool_usable_size(block) and at most all of it. In a checked heap it
- * moves. */
+ * The block stays in place if `size` is more than half of pool_usable_size(block) and at most all of it. A checked heap moves
+ * it. */
 POOL_API void *pool_realloc(void *block, size_t size) POOL_NAME(realloc) __attribute__((warn_unused_result, alloc_size(2)));
 
 /* Returns a block whose address is a multiple of `alignment`. NULL and EINVAL, with pool_error(): `alignment` is not a power of
@@ -84,22 +84,21 @@ POOL_API bool pool_resize_in_place(void *block, size_t size) POOL_NAME(resize_in
  * of instructions. */
 POOL_API size_t pool_usable_size(const void *block) POOL_NAME(usable_size);
 
-/* Returns the size of the block that serves pool_alloc(size), or `size` itself if no block can be that large. If you can use
- * the slack, pass this size to pool_alloc(): in a checked or guarded heap, in one with sites, and in a sampled block only the
- * requested bytes may be used.
+/* Returns the size of the block that serves pool_alloc(size), or `size` itself if no block can be that large. Request this size
+ * if you can use the slack. Only the requested bytes may be used in a heap that is checked, guarded or has sites, and in a
+ * sampled block.
  *
  * If the process's memory is limited to less than 256 MiB, fewer size classes are in use. The block may be larger then. */
 POOL_API size_t pool_good_size(size_t size) POOL_NAME(good_size) __attribute__((const));
 
-/* Returns idle memory of the default heap to the system, all but `keep` bytes, and returns how many bytes went back. It first
- * empties the calling thread's cache; the caches of other threads stay. Each MiB takes some microseconds. */
+/* Releases idle memory of the default heap to the system, all but `keep` bytes. Returns how many bytes it released. It first
+ * empties the calling thread's cache, but not the caches of other threads. Each MiB takes some microseconds. */
 POOL_API size_t pool_trim(size_t keep) POOL_NAME(trim);
 
 /* pool_in_use(), pool_block_start() and pool_heap_of() accept any address, also a foreign one or one inside a block.
  *
  * The answer is exact if no other thread allocates or frees that block meanwhile. There is one exception: a freed block may
- * seem live for a moment while other threads end, or allocate or free blocks of its size class. It is then moving between
- * caches.
+ * seem live for a moment while it moves between caches. This happens while other threads end, or use its size class.
  *
  * The search goes through the caches of all threads and may take microseconds. */
 
@@ -120,12 +119,12 @@ POOL_API pool_heap_t *pool_heap_of(const void *address) POOL_NAME(heap_of);
  *   stats               none, exit, exit:FILE: print all figures at exit, or append them to FILE (up to 255 bytes long)
  *   checked             0, 1, all: fill and check each block of the default heap, or of all heaps and object pools
  *   guarded             0, 1, all: end each block of the default heap, or of all heaps, at an inaccessible page
- *   guard_sample        0, or a number N: guard one in N blocks that leave the pools of any heap
+ *   guard_sample        0, or a number N: guard about one in N blocks, of any heap
  *   check_at_exit       0, 1: empty the thread's cache at exit, which detects blocks that it freed twice
  *   sites               0 to 16: how many return addresses each block of the default heap records
  *   leaks               none, destroy, exit, all: report blocks that are live when a heap is destroyed, or lost at exit
- *   blocks              auto, own, malloc: take all blocks from malloc, where tools see them; auto: under a tool
- *   abort_on_exhausted  0, 1: end the program with one line where an allocation would return NULL
+ *   blocks              auto, own, malloc: take all blocks from malloc, where tools see them; auto: only under a tool
+ *   abort_on_exhausted  0, 1: end the program with one line when an allocation would return NULL
  *
  * tidepool-malloc(1) describes these and the options for profiles, names and export.
  *
@@ -141,8 +140,8 @@ POOL_API bool pool_option_set(const char *key, const char *value) POOL_NAME(opti
  * Never returns NULL: before the first EINVAL the text is "no argument was wrong so far". The text is for people; its wording
  * may change between versions. It is valid until the thread's next EINVAL or the thread's end. The child of a fork() keeps it.
  *
- * The text lacks its numbers if there is no memory for them or the thread is ending. Before the first allocation of the process
- * only one thread gets numbers. The call allocates nothing and leaves errno unchanged. */
+ * The text lacks its numbers if there is no memory for them or the thread is ending. Only one thread gets numbers before the
+ * first allocation of the process. The call allocates nothing and leaves errno unchanged. */
 POOL_API const char *pool_error(void) POOL_NAME(error);
 
 POOL_END_DECLS

@@ -8,7 +8,8 @@
  *     pool_profile_stop();
  *
  * Each allocated byte has the same chance, one in sample_bytes, to bring its block into the profile. So figures are estimates:
- * good to 10 % for a place with a hundred sampled blocks, to 1 % with ten thousand. Without a profile there is no cost.
+ * good to 10 % for a place with a hundred sampled blocks, to 1 % with ten thousand. There is no cost unless a profile is
+ * running.
  *
  * Profiles omit heaps with a buffer, a reserve, or a budget of up to 8 MiB, and guarded heaps: use POOL_HEAP_SITES there. An
  * object pool counts as one block for each array, at the place where the pool was created or grew. */
@@ -28,13 +29,13 @@ POOL_BEGIN_DECLS
  * running; ENOMEM. */
 POOL_API bool pool_profile_start(uint64_t sample_bytes) POOL_NAME(profile_start);
 
-/* Stops the profile. It can be written until the next one starts; freed blocks still leave it. Without a profile the call does
- * nothing. */
+/* Stops the profile. It can be written until the next one starts; freed blocks still leave it. The call does nothing if no
+ * profile is running. */
 POOL_API void pool_profile_stop(void) POOL_NAME(profile_stop);
 
 /* Writes the profile of one heap, or of all heaps with NULL, to an open file. The text is gperftools' heap_v2, which pprof
- * reads. Any thread may call it while others allocate. It allocates nothing from a heap. false: errno says why not all of it
- * was written. */
+ * reads. Any thread may call it while others allocate. It allocates nothing from a heap. false: the profile is not written, or
+ * not all of it; errno is the reason. */
 POOL_API bool pool_profile_write(pool_heap_t *heap, int fd) POOL_NAME(profile_write);
 
 POOL_END_DECLS

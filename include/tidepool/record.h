@@ -12,8 +12,9 @@
  *
  *     cc server.c -ltidepool-record -ltidepool
  *
- * The recorder then defines the functions of malloc, of C++ and of tidepool, and calls those of the next library. Without a
- * recording this costs one more call. `tidepool record` records a program that was not linked in this way, from its start. */
+ * The recorder then defines the functions of malloc, of C++ and of tidepool, and calls those of the next library. This costs
+ * one more call for each allocation while nothing is recorded. `tidepool record` records a program that was not linked in this
+ * way, from its start. */
 #ifndef TIDEPOOL_RECORD_H
 #define TIDEPOOL_RECORD_H
 
@@ -24,15 +25,14 @@
 POOL_BEGIN_DECLS
 
 /* Records everything that malloc, heaps and object pools do from now on, in all threads, to an open file. The file must be open
- * for writing and be one of a disk or of memory. It is emptied first. The program may close it at once. Any thread may call
- * this.
+ * for writing, and be on a disk or in memory. It is emptied first. The program may close it at once. Any thread may call this.
  *
- * An event takes some ten bytes. If the disk is full, a line says so, and the program continues. Blocks that were allocated
- * before are not in the recording. The child of a fork() is not recorded; it may start a recording of its own.
+ * An event takes some ten bytes. If the disk is full, the recorder prints a line and the program continues. Blocks that were
+ * allocated before are not in the recording. The child of a fork() is not recorded; it may start a recording of its own.
  *
- * false: EBUSY if there is a recording, by `tidepool record` too; if another process records to the file; or if a thread is in
- * the middle of an event of the last recording, as a signal handler may be. EINVAL if the file cannot be mapped. EBADF if it is
- * not open for writing. Otherwise errno is the system's. */
+ * false with EBUSY: a recording is running, also one by `tidepool record`, or another process records to the file. A thread
+ * that is still writing an event of the last recording, as a signal handler may be, is EBUSY, too. EINVAL: the file cannot be
+ * mapped. EBADF: it is not open for writing. Otherwise errno is the system's. */
 POOL_API bool pool_record_start(int fd) POOL_NAME(record_start);
 
 /* pool_record_start_heap() records one heap, without its object pools and its children, and pool_record_start_object_pool() one
@@ -41,8 +41,8 @@ POOL_API bool pool_record_start_heap(pool_heap_t *heap, int fd) POOL_NAME(record
 POOL_API bool pool_record_start_object_pool(object_pool_t *pool, int fd) POOL_NAME(record_start_object_pool);
 
 /* Stops the recording and completes the file. It waits for threads that are writing an event, for a second at most. If a signal
- * handler left an event by longjmp(), no other recording can start. Without a recording the call does nothing. A recording by
- * `tidepool record` continues. */
+ * handler left an event by longjmp(), no other recording can start. The call does nothing if there is no recording. A recording
+ * by `tidepool record` continues. */
 POOL_API void pool_record_stop(void) POOL_NAME(record_stop);
 
 POOL_END_DECLS

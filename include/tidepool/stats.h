@@ -9,10 +9,14 @@
  *   children   held by child heaps
  *   held       the sum of all these, to the byte
  *
- * The default heap also counts what no heap owns: free memory of the process, wherever it was used before; free memory of the
- * regions of small budgets; and records that serve all heaps. So the figures of the heaps without a parent, the default heap
- * included, add up to what the manager holds. They omit memory that was mapped and never used, and the program's own data and
- * code. */
+ * The default heap also counts memory that no heap owns:
+ *
+ *   - free memory of the process, wherever it was used before
+ *   - free memory of the regions of small budgets
+ *   - records that serve all heaps
+ *
+ * So the heaps without a parent, the default heap included, add up to all memory that the manager holds. They omit memory that
+ * was mapped and never used, and the program's own data and code. */
 #ifndef TIDEPOOL_STATS_H
 #define TIDEPOOL_STATS_H
 
@@ -39,10 +43,10 @@ typedef struct pool_stats {
   uint64_t overflowed_count; /* requests that the overflow heap served */
   uint64_t purged_bytes;     /* returned to the system, in total. The default heap counts the whole process, including blocks
                               * and reserves that were mappings of their own */
-  size_t largest_free;       /* pool_heap_largest(). For a checked heap without the blocks in quarantine, which that call
-                              * frees first */
-  size_t fragmentation;      /* thousandths of the free bytes that are not in the longest piece; 0: all free bytes are in one
-                              * piece. Only for heaps for which pool_heap_largest() is exact */
+  size_t largest_free;       /* pool_heap_largest(). A checked heap omits the blocks in quarantine, which that call frees
+                              * first */
+  size_t fragmentation;      /* free bytes outside the longest piece, in thousandths of all free bytes; 0: there is one piece.
+                              * Only for heaps for which pool_heap_largest() is exact */
 } pool_stats_t;
 
 /* Stores the figures of a heap in *stats. They are exact if no thread uses the heap meanwhile, and close otherwise. The call
@@ -64,11 +68,11 @@ POOL_INLINE bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats)
  * allocates nothing. If the heap is NULL, the text is null. */
 POOL_API size_t pool_heap_stats_json(pool_heap_t *heap, char *buffer, size_t size) POOL_NAME(heap_stats_json);
 
-/* Writes {"heaps":[...], "object_pools":[...], "refused_system_calls":n} in the same way: the figures of the whole process.
- * refused_system_calls counts the calls that pool_forbid_system_calls() made fail.
+/* Writes the figures of the whole process as pool_heap_stats_json() does: {"heaps":[...], "object_pools":[...],
+ * "refused_system_calls":n}. refused_system_calls counts the calls that pool_forbid_system_calls() made fail.
  *
  * It changes no heap, and may run while a thread uses its POOL_HEAP_SINGLE_THREAD heap. Heaps in a small memory are read
- * without their lock, also by pool_heap_stats_json(). A figure may then be of a moment ago. largest_free is the longest free
+ * without their lock, also by pool_heap_stats_json(). Their figures may be out of date. Their largest_free is the longest free
  * piece, as far as the budget has room. Freed blocks that the heap keeps for the next request count as free, but their pages as
  * held. */
 POOL_API size_t pool_stats_json(char *buffer, size_t size) POOL_NAME(stats_json);
