@@ -215,8 +215,8 @@ POOL_API void *pool_heap_aligned_alloc(pool_heap_t *heap, size_t alignment, size
   POOL_RETURNS_ALIGNED_BLOCK(2, 3);
 
 /* Returns the size of the block that serves pool_heap_alloc(heap, size), as pool_good_size() does for the default heap. If the
- * heap has an overflow heap, blocks of both heaps have this size. Only the requested bytes of a block may be used in a heap that
- * is checked, guarded or has sites. */
+ * heap has an overflow heap, blocks of both heaps have this size. Only the requested bytes of a block may be used in a heap
+ * that is checked, guarded or has sites. */
 POOL_API size_t pool_heap_good_size(const pool_heap_t *heap, size_t size) POOL_NAME(heap_good_size);
 
 /* Returns the size of the largest request that the heap would serve now. NULL for the heap returns 0 and sets EINVAL, with
