@@ -194,7 +194,10 @@ POOL_API size_t pool_heap_trim(pool_heap_t *heap, size_t keep) POOL_NAME(heap_tr
  * threads see either the old budget or the new one.
  *
  * A heap with a budget of up to 8 MiB continues in the process's memory if the budget is raised. A heap in `memory` stays in
- * it. Caches of sleeping threads stay out of reach if neither the heap nor an ancestor had a budget at its creation. */
+ * it. Caches of sleeping threads stay out of reach if neither the heap nor an ancestor had a budget at its creation.
+ *
+ * The default heap holds what belongs to no heap, too (stats.h). This call compares the budget with all of it. Later requests
+ * are refused only for what the default heap's own blocks and its children hold. */
 POOL_API bool pool_heap_set_budget(pool_heap_t *heap, size_t budget) POOL_NAME(heap_set_budget);
 
 /* Allocate from one heap, as pool_alloc() and its family do from the default heap. An exhausted heap tries in this order:

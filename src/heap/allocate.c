@@ -176,7 +176,7 @@ NOINLINE static void *take_apart_or_together(heap_t *heap, request_t *r)
 {
   KEEPS_FRAME();
   void *block = take_apart(heap, r);
-  if (block)
+  if (block || (heap->apart_source && heap->apart_source->serves_all))
     return block;
   block = take_together(heap, r);
   if (block && r->in_profile && !r->in_granules && !heap_class_for(heap, size_with_guard(heap, r), r->alignment))

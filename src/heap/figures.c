@@ -93,13 +93,33 @@ static size_t most_of_all_times(size_t bytes)
   return max_size(seen, bytes);
 }
 
+/* Records that serve all heaps. A record is charged before it is touched, and counts until it has gone: in between more is
+ * charged than there is. Under heaps_lock. */
+static size_t shared_records(void)
+{
+  size_t all = metadata_touched() + space_record_bytes();
+  return all - min_size(charged_metadata(), all);
+}
+
+static size_t idle_of_process(const space_figures_t *f)
+{
+  return f->dirty_bytes + kept_bytes() + pages_kept() + space_left_bytes() + space_unpaid_bytes();
+}
+
+size_t heap_of_nobody_bytes(void)
+{
+  space_figures_t f = space_figures(&space_of_process);
+  lock_acquire(&heaps_lock);
+  size_t records = shared_records();
+  lock_release(&heaps_lock);
+  return records + idle_of_process(&f);
+}
+
 /* What the process's space holds beyond blocks belongs to no heap, so it is put down to the default heap. */
 static void add_process_figures(pool_stats_t *stats)
 {
-  /* A record is charged before it is touched, and counts until it has gone: in between more is charged than there is. */
-  size_t all = metadata_touched() + space_record_bytes(), records = all - min_size(charged_metadata(), all);
   space_figures_t f = space_figures(&space_of_process);
-  size_t dirty = f.dirty_bytes + kept_bytes() + pages_kept() + space_left_bytes() + space_unpaid_bytes();
+  size_t records = shared_records(), dirty = idle_of_process(&f);
   stats->purged_bytes = f.purged_bytes + kept_purged_bytes() + space_ended_bytes() + metadata_purged_bytes();
   stats->idle_bytes += dirty;
   stats->held_bytes += dirty + records;

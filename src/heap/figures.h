@@ -29,4 +29,7 @@ typedef struct large_figures {
 } large_figures_t;
 large_figures_t heap_large_figures(heap_t *heap);
 
+/* What the figures of the default heap have beyond its own: what the process holds for no heap. */
+size_t heap_of_nobody_bytes(void);
+
 #endif

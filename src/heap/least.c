@@ -8,6 +8,8 @@
 size_t heap_least_budget(const pool_heap_options_t *o, size_t table)
 {
   pool_heap_options_t larger = *o;
+  if (!region_is_wanted(o))
+    return region_no_plan(o).heap_record + table;
   if (region_plan(o).granules)
     return region_least(o);
   for (;;) {
@@ -44,6 +46,8 @@ size_t heap_least_memory(const pool_heap_options_t *options)
   if (!heap_options_are_valid(&o))
     return 0;
   size_t table = o.size_classes ? heap_class_table_bytes(o.size_class_count) : 0;
+  if (!region_is_wanted(&o)) /* a guarded heap's blocks have pages of their own */
+    return heap_least_budget(&o, table);
   o.budget = heap_least_budget(&o, table) + table;
   while (o.budget < PTRDIFF_MAX && !region_plan(&o).units)
     o.budget += KIB;

@@ -7,6 +7,7 @@
 #include "heap/tick.h"
 #include "bin/due.h"
 #include "heap/export.h"
+#include "heap/figures.h"
 #include "heap/granular.h"
 #include "heap/large.h"
 #include "heap/quarantine.h"
@@ -230,13 +231,18 @@ static void drain_descendants(const heap_t *heap)
 
 /* A limit below what is held is set only after enough has gone back, because held <= limit at every instant. First the heap
  * gives up what it has idle itself, and then its descendants do. */
+static bool set_limit(heap_t *heap, size_t budget)
+{
+  return budget_set_limit(&heap->budget, budget, heap_is_default(heap) ? heap_of_nobody_bytes() : 0);
+}
+
 bool heap_set_budget(heap_t *heap, size_t budget)
 {
-  if (budget_set_limit(&heap->budget, budget))
+  if (set_limit(heap, budget))
     return true;
   heap_trim(heap, 0);
-  if (budget_set_limit(&heap->budget, budget))
+  if (set_limit(heap, budget))
     return true;
   drain_descendants(heap);
-  return budget_set_limit(&heap->budget, budget);
+  return set_limit(heap, budget);
 }

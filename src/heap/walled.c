@@ -146,10 +146,13 @@ static void shorten(const huge_apart_t *apart, size_t size, const char *call)
 
 static size_t largest_walled(size_t bytes) { return round_down(bytes, os_page_size()); }
 
-const apart_source_t walled_source = {take_guarded, yard_bytes,         largest_walled, give_guarded,
-                                      shorten,      verify_canaries_of, YARD_FRAMES},
-                     sampled_source = {take_sampled, yard_bytes,         largest_walled, give_sampled,
-                                       shorten,      verify_canaries_of, YARD_FRAMES};
+#define SOURCE(take_it, give_it) \
+  { \
+    .take = take_it, .bytes = yard_bytes, .largest = largest_walled, .give = give_it, .shorten = shorten, \
+    .verify = verify_canaries_of, .frames_most = YARD_FRAMES \
+  }
+
+const apart_source_t walled_source = SOURCE(take_guarded, give_guarded), sampled_source = SOURCE(take_sampled, give_sampled);
 
 /* ---- what an address is, or was ---- */
 

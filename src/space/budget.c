@@ -99,10 +99,10 @@ void budget_note_peak(budget_t *budget)
 }
 
 /* The comparison and the new limit are under one lock, so that no charge comes between them. */
-bool budget_set_limit(budget_t *budget, size_t limit)
+bool budget_set_limit(budget_t *budget, size_t limit, size_t beside)
 {
   closure_acquire(LOCKS_OF_BUDGETS, &budget->lock);
-  bool fits = !limit || budget->held <= limit;
+  bool fits = !limit || (budget->held <= limit && beside <= limit - budget->held);
   if (fits)
     __atomic_store_n(&budget->limit, limit, __ATOMIC_RELAXED);
   lock_release(&budget->lock);

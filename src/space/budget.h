@@ -31,8 +31,8 @@ void budget_discharge(budget_t *budget, size_t bytes);
 /* Called when what was charged has become memory, which counts for the peak, here and upward. */
 void budget_note_peak(budget_t *budget);
 
-/* False: more than that is held, and nothing has changed. 0: no limit. */
-bool budget_set_limit(budget_t *budget, size_t limit);
+/* False: more than that is held, together with `beside`, and nothing has changed. 0: no limit. */
+bool budget_set_limit(budget_t *budget, size_t limit, size_t beside);
 
 static inline size_t budget_held(const budget_t *budget) { return __atomic_load_n(&budget->held, __ATOMIC_RELAXED); }
 static inline size_t budget_below(const budget_t *budget) { return __atomic_load_n(&budget->below, __ATOMIC_RELAXED); }

@@ -234,9 +234,48 @@ static void what_is_least_has_room_in_the_budget(void **state)
   assert_true(refused > 100 && refused < 1000);
 }
 
+/* With each set of flags the least budget is enough, and a byte less is not. */
+static void least_budgets(void **state)
+{
+  (void)state;
+  size_t accepted = 0;
+  for (unsigned flags = 0; flags < POOL_HEAP_DENSE << 1; flags++) {
+    pool_heap_options_t o = {.flags = flags};
+    o.budget = pool_heap_least_memory(&o);
+    if (!o.budget)
+      continue;
+    accepted++;
+    pool_heap_destroy(heap_with(o));
+    o.budget--;
+    if (!SANITIZED) /* where blocks are from malloc, no flag needs a region */
+      refuses(o, EINVAL);
+  }
+  assert_true(accepted >= 24);
+}
+
+/* What is refused as too much is what the figures say is held, after what is idle has gone. */
+static void budget_of_the_default_heap(void *unused)
+{
+  (void)unused;
+  pool_heap_t *other = heap_with((pool_heap_options_t){0}), *heap = pool_heap_default();
+  for (int i = 0; i < 100; i++)
+    must(pool_heap_alloc(other, 100000));
+  void *block = pool_alloc(3000);
+  pool_heap_destroy(other);
+  size_t held = stats_of(heap).held_bytes;
+  must(block && pool_heap_set_budget(heap, held));
+  pool_trim(0);
+  size_t least = stats_of(heap).held_bytes;
+  must(!pool_heap_set_budget(heap, least - 1) && stats_of(heap).budget == held);
+  must(pool_heap_set_budget(heap, least) && stats_of(heap).budget == least);
+  pool_free(block);
+}
+IN_CHILD(budget_of_the_default_heap)
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+    cmocka_unit_test(least_budgets),  cmocka_unit_test(budget_of_the_default_heap_test),
     cmocka_unit_test(defaults),       cmocka_unit_test(names),
     cmocka_unit_test(contradictions), cmocka_unit_test(purge_delays),
     cmocka_unit_test(too_small),      cmocka_unit_test(small_reserves_and_budgets),

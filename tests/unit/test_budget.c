@@ -65,15 +65,15 @@ static void a_new_limit(void **state)
   (void)state;
   budget_t top = {.limit = 1000}, budget = {.parent = &top};
   assert_true(budget_charge(&budget, 600));
-  assert_false(budget_set_limit(&budget, 599));
+  assert_false(budget_set_limit(&budget, 599, 0));
   assert_int_equal(budget_limit(&budget), 0);
-  assert_true(budget_set_limit(&budget, 600));
+  assert_true(budget_set_limit(&budget, 600, 0));
   assert_false(budget_charge(&budget, 1));
-  assert_false(budget_set_limit(&top, 599));
+  assert_false(budget_set_limit(&top, 599, 0));
   assert_int_equal(budget_limit(&top), 1000);
-  assert_true(budget_set_limit(&budget, 0) && budget_charge(&budget, 400));
+  assert_true(budget_set_limit(&budget, 0, 0) && budget_charge(&budget, 400));
   assert_false(budget_charge(&budget, 1));
-  assert_true(budget_set_limit(&top, 0) && budget_charge(&budget, SIZE_MAX - 1000));
+  assert_true(budget_set_limit(&top, 0, 0) && budget_charge(&budget, SIZE_MAX - 1000));
   assert_false(budget_charge(&budget, 1));
   assert_int_equal(budget_held(&top), SIZE_MAX);
 }
@@ -167,11 +167,11 @@ static void *lower_and_raise(void *argument)
       sched_yield();
     budget_t *budget = &middles[dice_below(&dice, 2)];
     size_t limit = dice_below(&dice, MIDDLE);
-    bool set = budget_set_limit(budget, limit + 1);
+    bool set = budget_set_limit(budget, limit + 1, 0);
     __atomic_fetch_add(set ? &set_count : &never_set, 1, __ATOMIC_RELAXED);
     for (size_t i = 0; set && i < 100; i++)
       must(budget_held(budget) <= limit + 1);
-    must(budget_set_limit(budget, MIDDLE));
+    must(budget_set_limit(budget, MIDDLE, 0));
   }
   __atomic_store_n(&ending, true, __ATOMIC_RELAXED);
   return NULL;

@@ -30,7 +30,7 @@ static void begin(uint8_t huge_pages)
 {
   space_up();
   space_of_process.huge_pages = huge_pages;
-  budget_set_limit(&budget, 0);
+  budget_set_limit(&budget, 0, 0);
 }
 
 static void fill_up_to(size_t units)
