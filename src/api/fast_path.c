@@ -153,8 +153,7 @@ NOINLINE static void free_watched(void *block, const char *call, const void *cal
     heap_after_slow_path(thread);
 }
 
-/* A block of class 0 for this map: a large one, or one of another heap. A thread that uses only large blocks gets its record
- * here. */
+/* A block of class 0 for this map: a large one, or one of another heap. */
 NOINLINE BY_REGISTER static void free_of_no_class(void *block, const char *call, thread_t *thread)
 {
   if (unlikely(!thread_is_usable(thread)))

@@ -2,12 +2,17 @@
 #include "heap/chance.h"
 #include "os/os.h"
 
-/* A counter, scrambled (splitmix64, of Steele, Lea and Flood). */
+static uint64_t counter, counter_of_child;
+
+void chance_begin(void) { counter = os_random(0); }
+
+void chance_fork_prepare(void) { counter_of_child = chance_draw(); }
+void chance_fork_child(void) { counter = counter_of_child; }
+
+/* The counter, scrambled (splitmix64, of Steele, Lea and Flood). */
 uint64_t chance_draw(void)
 {
-  static uint64_t counter;
-  uint64_t drawn = __atomic_add_fetch(&counter, 0x9e3779b97f4a7c15u, __ATOMIC_RELAXED);
-  uint64_t x = drawn ^ os_now_ns() ^ (uint64_t)os_process() << 32 ^ (uint64_t)(uintptr_t)&counter << 13;
+  uint64_t x = __atomic_add_fetch(&counter, 0x9e3779b97f4a7c15u, __ATOMIC_RELAXED);
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
   x = (x ^ x >> 27) * 0x94d049bb133111ebu;
   return x ^ x >> 31;

@@ -6,8 +6,13 @@
 
 #include "base/bits.h"
 
-/* No two threads draw the same number, nor do a process and its children. */
+/* No two threads draw the same number, nor do a process and its children. Drawing makes no system call. */
 uint64_t chance_draw(void);
+
+/* At bring-up, and around a fork. A child starts from a number that its parent has drawn. */
+void chance_begin(void);
+void chance_fork_prepare(void);
+void chance_fork_child(void);
 
 /* How many bytes go before the next event and with it, at least 1, where there is one in `mean` bytes: each byte has the same
  * chance, whatever went before. `mean` is at most 2^32; of 1 nothing is left to chance. */

@@ -4,6 +4,7 @@
  * is that of docs/DESIGN.md (The order of locks), and a new lock belongs in both. */
 #include "heap/fork.h"
 #include "bin/due.h"
+#include "heap/chance.h"
 #include "heap/export.h"
 #include "heap/large.h"
 #include "heap/locate.h"
@@ -159,6 +160,7 @@ static void fork_prepare(void)
   if (fork_locked)
     lock_everything();
   space_note_fork();
+  chance_fork_prepare();
 }
 
 /* Nothing was locked in a process with one thread (fork_locked). Object pools come first, while nobody can enter one into their
@@ -176,6 +178,7 @@ static void fork_parent(void)
 /* The locks are reset first, because giving back the spares of lost threads takes some of them. */
 static void fork_child(void)
 {
+  chance_fork_child();
   sample_forget();
   profile_fork_child();
   if (!fork_locked)

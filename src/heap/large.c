@@ -233,14 +233,15 @@ bool large_resize_huge(heap_t *heap, huge_t *huge, size_t size, bool may_move)
 /* ---- both ---- */
 
 /* A heap with a region tries it first, however large the block. A mapping serves what the region has no room for. What the
- * thread itself has to spare comes before all: nobody else could have it. */
+ * thread itself has to spare comes before all: nobody else could have it. A thread of large blocks alone gets its record here.
+ */
 void *large_take(heap_t *heap, size_t size, size_t alignment, block_past_t *past, size_t *usable)
 {
   size += !size;
   *usable = round_up(size, os_page_size());
   *past = BLOCK_USED;
-  bool may_spare = heap_is_default(heap) && alignment <= UNIT && thread_is_usable(thread_self);
-  void *spare = may_spare && size <= SPARE_SIZE_MOST ? large_take_spare(thread_self, size) : NULL;
+  thread_t *thread = HAS_SYSTEM && heap_is_default(heap) && alignment <= UNIT ? thread_current() : NULL;
+  void *spare = thread && size <= SPARE_SIZE_MOST ? large_take_spare(thread, size) : NULL;
   if (spare)
     return spare;
   bool huge = HAS_SYSTEM && large_is_huge(heap, size, alignment);

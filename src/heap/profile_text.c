@@ -261,7 +261,7 @@ void profile_write_file(void)
       say_if_lost(EBUSY);
       break;
     }
-    os_yield();
+    os_nap();
   }
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "heap/startup.h"
+#include "heap/chance.h"
 #include "heap/dying.h"
 #include "heap/export.h"
 #include "heap/fork.h"
@@ -47,6 +48,7 @@ COLD bool manager_bring_up(void)
     if (settings.profile_file[0])
       profile_start_first();
     heap_size_depots(os_processors());
+    chance_begin();
     threads_init(heap_end_of_thread, heap_flush_own, heap_flush_thread);
     __atomic_store_n(&manager_came_up, true, __ATOMIC_RELEASE);
   }

@@ -278,17 +278,17 @@ COLD bool sample_is_drawn(uint32_t blocks) { return draw_gap() < blocks; }
 /* A sample takes some 20 us, most of it in the system. A program that allocates without a pause would notice, so in production
  * there are no more than a hundredth of its time allows, but for the first. Small numbers are for tests, which want them all.
  */
-enum { SPARING_FROM = 1000, APART_NS = 2000000, AT_ONCE = 64 };
+enum { SPARING_FROM = 1000, APART_MS = 2, AT_ONCE = 64 };
 static bool sample_is_affordable(void)
 {
   static uint64_t due; /* when all that were taken are paid for */
   if (settings.guard_sample < SPARING_FROM)
     return true;
-  uint64_t now = os_now_ns(), was = __atomic_load_n(&due, __ATOMIC_RELAXED), next;
+  uint64_t now = os_now_ms(), was = __atomic_load_n(&due, __ATOMIC_RELAXED), next;
   do {
-    if (was > now + AT_ONCE * (uint64_t)APART_NS)
+    if (was > now + AT_ONCE * APART_MS)
       return false;
-    next = (was > now ? was : now) + APART_NS;
+    next = (was > now ? was : now) + APART_MS;
   } while (!__atomic_compare_exchange_n(&due, &was, next, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
   return true;
 }

@@ -187,8 +187,7 @@ bool os_close(void *address, size_t size)
 
 enum { WINDOW_ATTEMPTS = 16 };
 
-/* Returns another number for each `turn`, even if the kernel has no random numbers yet and the clock has not moved. */
-static uint64_t random_number(unsigned turn)
+uint64_t os_random(unsigned turn)
 {
   uint64_t number = (uintptr_t)&number;
   int saved = errno;
@@ -225,7 +224,7 @@ static uintptr_t stretch_near(uintptr_t chosen, unsigned attempt, size_t *length
   if (!*length)
     return 0; /* so small an address space has no aligned stretch to spare */
   size_t least = addresses / (4 * share), most = attempt < WINDOW_ATTEMPTS / 2 ? least + *length : addresses - *length - least;
-  size_t distance = least + (size_t)(random_number(attempt) % (most - least));
+  size_t distance = least + (size_t)(os_random(attempt) % (most - least));
   return upwards ? 2 * ADDRESSES_LOW + distance : addresses - distance - *length;
 }
 #else
@@ -240,7 +239,7 @@ static uintptr_t stretch_near(uintptr_t chosen, unsigned attempt, size_t *length
   bool upwards = chosen < ADDRESSES_LOW && attempt < WINDOW_ATTEMPTS / 2;
   size_t part = (upwards ? 3 * GIB : chosen) / WINDOW_OF;
   *length = round_down(part * WINDOW_PARTS, OS_WINDOW_ALIGNMENT);
-  size_t distance = (size_t)(random_number(attempt) % (part + 1));
+  size_t distance = (size_t)(os_random(attempt) % (part + 1));
   return upwards ? ADDRESSES_LOW - 2 * part + distance : chosen - 2 * part - distance - *length;
 }
 #endif
@@ -374,45 +373,28 @@ static size_t limit_of(int resource)
   return limited ? size_of(limit.now) : SIZE_MAX;
 }
 
-size_t os_memory_limit(void)
-{
-  int saved = errno;
-  size_t limit = min_size(limit_of(RLIMIT_AS), limit_of(RLIMIT_DATA));
-  errno = saved;
-  return limit;
-}
+size_t os_memory_limit = SIZE_MAX, os_memory_most = SIZE_MAX;
 
-/* If not even the figures of the machine can be read, the answer is SIZE_MAX: then no request counts as hopeless. */
-size_t os_memory_most(void)
+/* If not even the figures of the machine can be read, no request counts as hopeless. */
+void os_read_limits(void)
 {
   struct sysinfo info;
   int saved = errno;
-  size_t most = os_memory_limit();
-  if (most == SIZE_MAX && syscall(SYS_sysinfo, &info) == 0)
-    most = size_of(((uint64_t)info.totalram + info.totalswap) * info.mem_unit);
+  os_memory_most = os_memory_limit = min_size(limit_of(RLIMIT_AS), limit_of(RLIMIT_DATA));
+  if (os_memory_limit == SIZE_MAX && syscall(SYS_sysinfo, &info) == 0)
+    os_memory_most = size_of(((uint64_t)info.totalram + info.totalswap) * info.mem_unit);
   errno = saved;
-  return most;
 }
 
-static struct timespec now_of(clockid_t clock)
+/* The kernel's page in the process has the coarse clock whatever clock the machine has. The exact one is a system call where
+ * that cannot be read from a program. */
+uint64_t os_now_ms(void)
 {
   struct timespec t = {0};
   int saved = errno;
-  clock_gettime(clock, &t);
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
   errno = saved;
-  return t;
-}
-
-uint64_t os_now_ms(void)
-{
-  struct timespec t = now_of(CLOCK_MONOTONIC_COARSE);
   return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
-uint64_t os_now_ns(void)
-{
-  struct timespec t = now_of(CLOCK_MONOTONIC);
-  return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
 /* A library that is to be the first of all is started before glibc has set `environ`. It is told, as are all in glibc. */

@@ -7,11 +7,31 @@
 #include "os/linux_lines.h"
 #include "os/os.h"
 #include <sched.h>
+#include <sys/auxv.h>
 
-/* The kernel writes the number of the processor into each thread's memory (restartable sequences), and glibc says where that is
- * from version 2.35 on. Where it does not, the call is a short one, without the system. */
+/* The kernel writes the numbers of the processor and the node into each thread's memory (restartable sequences). glibc says
+ * from version 2.35 on where that is, and Linux from 6.3 on that the node is there. Elsewhere only x86-64 answers getcpu() in
+ * the process. A system call for it might be forbidden by then. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
+enum { RSEQ_PROCESSOR = 0, RSEQ_NODE = 20, RSEQ_FEATURES = 27 }; /* cpu_id_start and node_id; AT_RSEQ_FEATURE_SIZE */
+
+#ifdef __x86_64__
+enum { GETCPU_IS_NO_SYSTEM_CALL = true };
+#else
+enum { GETCPU_IS_NO_SYSTEM_CALL = false };
+#endif
+
+#if __has_builtin(__builtin_thread_pointer)
+static bool has_rseq(void) { return &__rseq_offset && &__rseq_size && __rseq_size; }
+static unsigned rseq_at(size_t offset)
+{
+  return *(const volatile uint32_t *)((const char *)__builtin_thread_pointer() + __rseq_offset + offset);
+}
+#else
+static bool has_rseq(void) { return false; }
+static unsigned rseq_at(size_t offset) { return (void)offset, 0; }
+#endif
 
 enum { PROCESSORS_MOST = 8192 }; /* that Linux knows of on any machine */
 
@@ -23,12 +43,13 @@ static unsigned rank_of(unsigned processor)
   return processor - (processor < PROCESSORS_MOST ? unusable_below[processor] : 0);
 }
 
+/* Where the processor cannot be asked for, each thread has some number that it keeps. */
 unsigned os_processor(void)
 {
-#if __has_builtin(__builtin_thread_pointer)
-  if (&__rseq_offset && &__rseq_size && __rseq_size)
-    return rank_of(*(const volatile uint32_t *)((const char *)__builtin_thread_pointer() + __rseq_offset)); /* cpu_id_start */
-#endif
+  if (has_rseq())
+    return rank_of(rseq_at(RSEQ_PROCESSOR));
+  if (!GETCPU_IS_NO_SYSTEM_CALL)
+    return (unsigned)((uint64_t)(uintptr_t)&errno * 0x9e3779b97f4a7c15u >> 40);
   int saved = errno, processor = sched_getcpu();
   errno = saved;
   return processor < 0 ? 0 : rank_of((unsigned)processor);
@@ -51,6 +72,7 @@ static unsigned note_ranks(const cpu_set_t *usable, size_t bytes, unsigned *end)
 
 enum { NODES_FROM = 8, NODES_MOST = 256 }; /* no machine with fewer processors has several */
 bool os_has_nodes;
+static bool nodes_by_rseq;
 
 /* The list is as "0-3" or "0,2". Two numbers are two nodes. */
 static bool has_several(const char *path)
@@ -67,14 +89,17 @@ static bool has_several(const char *path)
   return false;
 }
 
-/* The C library asks the kernel's page in the process, and so makes no call of the system, as far as it has such a page. */
 extern int getcpu(unsigned *processor, unsigned *node) __attribute__((weak));
+
+static bool rseq_has_node(void) { return has_rseq() && getauxval(RSEQ_FEATURES) >= RSEQ_NODE + sizeof(uint32_t); }
 
 unsigned os_node(void)
 {
   unsigned processor, node = 0;
   if (!os_has_nodes)
     return 0;
+  if (nodes_by_rseq)
+    return rseq_at(RSEQ_NODE) % NODES_MOST;
   int saved = errno;
   if (getcpu(&processor, &node) != 0)
     node = 0;
@@ -89,7 +114,9 @@ unsigned os_processors(void)
   bool known = sched_getaffinity(0, sizeof usable, (cpu_set_t *)usable) == 0;
   errno = saved;
   unsigned end = 0, count = known ? note_ranks((cpu_set_t *)usable, sizeof usable, &end) : 1;
-  os_has_nodes = end >= NODES_FROM && getcpu && has_several("/sys/devices/system/node/has_cpu");
+  nodes_by_rseq = rseq_has_node();
+  os_has_nodes = end >= NODES_FROM && (nodes_by_rseq || (GETCPU_IS_NO_SYSTEM_CALL && getcpu)) &&
+                 has_several("/sys/devices/system/node/has_cpu");
   errno = saved;
   return count;
 }

@@ -9,11 +9,7 @@
 #include "os/thread_local.h"
 #include <errno.h>
 #include <limits.h>
-#ifdef __GLIBC__
-#include <gnu/libc-version.h>
-#endif
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,28 +77,6 @@ bool os_thread_on_exit(void *argument)
   return done;
 }
 
-#ifdef __GLIBC__
-/* From version 2.35 on glibc blocks all signals before it frees what it has for threads that have ended. */
-static bool signals_are_blocked_at_the_end(void)
-{
-  const char *version = gnu_get_libc_version();
-  return version[0] == '2' && version[1] == '.' && strtol(version + 2, NULL, 10) >= 35;
-}
-#else
-static bool signals_are_blocked_at_the_end(void) { return false; }
-#endif
-
-/* A single signal that is not blocked proves that the thread is not at its end. Six signals are looked at, since few programs
- * block all of these. If nothing can be known, the answer is yes, which is always safe. */
-bool os_thread_may_be_over(void)
-{
-  sigset_t blocked;
-  if (!signals_are_blocked_at_the_end() || pthread_sigmask(SIG_BLOCK, NULL, &blocked) != 0)
-    return true;
-  return sigismember(&blocked, SIGTERM) && sigismember(&blocked, SIGINT) && sigismember(&blocked, SIGUSR1) &&
-         sigismember(&blocked, SIGSEGV) && sigismember(&blocked, SIGCHLD) && sigismember(&blocked, SIGALRM);
-}
-
 /* fork() of glibc takes the lock of all streams after the handlers have run, and a thread that opens or closes a stream
  * allocates under it. Taken in that order, the locks of the manager and of the streams would wait for each other; so the
  * streams' lock is taken first. It is recursive, and glibc resets it in the child. Other C libraries do not have it. */
@@ -143,13 +117,6 @@ bool os_on_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void)
 
 /* ---- threads wait for each other ---- */
 
-void os_yield(void)
-{
-  int saved = errno;
-  sched_yield();
-  errno = saved;
-}
-
 /* What the numbers are in <linux/futex.h>: a C library may come without the headers of the kernel. */
 enum { WAIT_PRIVATE = 0 | 1 << 7, WAKE_PRIVATE = 1 | 1 << 7 };
 
@@ -159,11 +126,11 @@ typedef struct wait_time {
 } wait_time_t;
 
 /* Interrupted waits and early returns need no loop here: the caller looks at the word again. */
-void os_wait(uint32_t *word, uint32_t value, bool briefly)
+void os_wait(uint32_t *word, uint32_t value, uint32_t most_us)
 {
-  const wait_time_t limit = {.nanoseconds = 10000000};
+  const wait_time_t limit = {.seconds = most_us / 1000000, .nanoseconds = most_us % 1000000 * 1000L};
   int saved = errno;
-  syscall(SYS_futex, word, WAIT_PRIVATE, value, briefly ? &limit : NULL, NULL, 0);
+  syscall(SYS_futex, word, WAIT_PRIVATE, value, most_us ? &limit : NULL, NULL, 0);
   errno = saved;
 }
 

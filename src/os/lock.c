@@ -5,8 +5,10 @@
 
 enum {
   SPINS = 40,      /* some 2 us: a slow path under a bin's lock takes less than one */
-  LAST_WAITS = 3,  /* waits of up to 10 ms by a thread that is about to end the process */
-  FLAG_LOOKS = 200 /* at a flag; after the first few, each look lets others run */
+  LAST_WAITS = 3,  /* waits of LONG_US by a thread that is about to end the process */
+  FLAG_SPINS = 20, /* looks at a flag, */
+  FLAG_NAPS = 200, /* and then so many with a nap before each */
+  LONG_US = 10000
 };
 
 THREAD_LOCAL bool lock_may_be_own;
@@ -34,21 +36,20 @@ COLD void lock_wait(lock_t *lock)
     __builtin_ia32_pause();
 #endif
   }
-  os_yield();
   for (unsigned waits = 0; __atomic_exchange_n(&lock->word, 2, __ATOMIC_SEQ_CST) != 0 && !stop_waiting(waits); waits++)
-    os_wait(&lock->word, 2, lock_may_be_own);
+    os_wait(&lock->word, 2, lock_may_be_own ? LONG_US : 0);
 }
 
 bool lock_flag_clears(const bool *flag, unsigned sleeps)
 {
   uint32_t nothing = 0;
-  for (unsigned i = 0; i < FLAG_LOOKS + sleeps; i++) {
+  for (unsigned i = 0; i < FLAG_SPINS + FLAG_NAPS + sleeps; i++) {
     if (!__atomic_load_n(flag, __ATOMIC_ACQUIRE))
       return true;
-    if (i >= FLAG_LOOKS)
-      os_wait(&nothing, 0, true);
-    else if (i >= FLAG_LOOKS / 10)
-      os_yield();
+    if (i >= FLAG_SPINS + FLAG_NAPS)
+      os_wait(&nothing, 0, LONG_US);
+    else if (i >= FLAG_SPINS)
+      os_nap();
   }
   return false;
 }

@@ -104,18 +104,34 @@ bool os_prefault(void *address, size_t size);
 bool os_lock_memory(void *address, size_t size);
 bool os_unlock_memory(void *address, size_t size);
 
-/* Returns how much memory or address space the process may have, if a limit is set on either; else SIZE_MAX. */
-size_t os_memory_limit(void);
+/* os_read_limits() stores how much memory or address space the process may have: SIZE_MAX without a limit on either. A request
+ * for more than `os_memory_most` can never be served, whatever is given back. That is the limit; without one, all memory and
+ * swap of the machine. They are read once, at bring-up, because a process may forbid itself the calls later. A limit that is
+ * set later shows as a refused mapping. */
+extern INTERNAL size_t os_memory_limit, os_memory_most;
+void os_read_limits(void);
 
-/* A request for more than this can never be served, whatever the process gives back. It is that limit; if there is none, all
- * memory and swap of the machine. */
-size_t os_memory_most(void);
+/* Reserves up to *bytes of addresses, a multiple of `least`, and of a limit at most that share. Where a limit was set late,
+ * half as many are tried until there is room, and of these the same share is kept. NULL: there are fewer than `least`. */
+static inline void *os_reserve_share(size_t *bytes, size_t share, size_t least)
+{
+  size_t want = os_memory_limit == SIZE_MAX ? *bytes : min_size(*bytes, os_memory_limit / share), had = want;
+  char *start = NULL;
+  while (want >= least && (start = os_reserve(want & -least)) == NULL)
+    want /= 2;
+  *bytes = (want < had ? max_size(want / share, least) : want) & -least;
+  if (start && want < had)
+    os_unmap(start + *bytes, (want & -least) - *bytes);
+  return start;
+}
 
-/* Returns the milliseconds of a clock that never goes back. It is exact to some milliseconds, and cheap to ask. */
+/* Returns the milliseconds of a clock that never goes back. It is exact to some milliseconds. Asking is cheap and no system
+ * call, whatever clock the machine has. */
 uint64_t os_now_ms(void);
 
-/* The same in nanoseconds, exact, and dearer. */
-uint64_t os_now_ns(void);
+/* A random number, by a system call. It is another for each `turn`, even if the kernel has no random numbers yet and the clock
+ * has not moved. */
+uint64_t os_random(unsigned turn);
 
 /* True as long as the process has never had a second thread. False is always a safe answer. */
 static inline bool os_single_threaded(void) { return HAS_SYSTEM && OS_SINGLE_THREADED; }
@@ -137,12 +153,15 @@ unsigned os_processors(void);
 extern INTERNAL bool os_has_nodes;
 unsigned os_node(void);
 
-void os_yield(void);
-
-/* os_wait() sleeps while *word == value, `briefly` for at most some milliseconds; it may return early. os_wake() wakes one
- * sleeper. */
-void os_wait(uint32_t *word, uint32_t value, bool briefly);
+/* os_wait() sleeps while *word == value, for at most so many microseconds; 0: until it is woken. It may return early. os_wake()
+ * wakes one sleeper. os_nap() lets others run for a moment, of some 100 us. */
+void os_wait(uint32_t *word, uint32_t value, uint32_t most_us);
 void os_wake(uint32_t *word);
+static inline void os_nap(void)
+{
+  uint32_t nothing = 0;
+  os_wait(&nothing, 0, 50);
+}
 
 /* Every other thread of the process passes a full memory barrier before os_fence_others() returns. False: the system cannot do
  * that. os_can_fence_others() says whether it will work, and must be asked once before. */
@@ -155,9 +174,6 @@ bool os_on_thread_exit(void (*at_exit)(void *));
 
 /* Arranges that at_exit(argument) is called when the calling thread ends. It may allocate. False: it could not be arranged. */
 bool os_thread_on_exit(void *argument);
-
-/* True: the calling thread may be past its destructors, in what the C library does at its very end, or that cannot be known. */
-bool os_thread_may_be_over(void);
 
 /* The three are called around every fork(), in the order of pthread_atfork(). False: they are not. */
 bool os_on_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void));

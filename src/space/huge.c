@@ -91,7 +91,7 @@ static huge_t *take_kept(size_t size, size_t alignment)
   return NULL;
 }
 
-bool huge_is_hopeless(size_t size) { return size > os_memory_most(); }
+bool huge_is_hopeless(size_t size) { return size > os_memory_most; }
 
 /* Unmaps everything that is kept, so that a mapping can be tried again. False: nothing is kept, or even all of it would not be
  * enough. */

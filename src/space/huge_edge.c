@@ -8,7 +8,7 @@ enum {
   FILLED_LEAST = WINDOW_UNITS - WINDOW_UNITS / 4, /* slabs that are being filled, a few of each class, take some of the rest */
   OTHERS_MOST = WINDOW_UNITS / 16,                /* of which nothing is known; huge pages would hold them whole */
   UNTOUCHED_SHARE = 16,                           /* of a filled slab: what threads have not asked for yet */
-  QUICK_NS = 1000000,
+  SLOW_MS = 2,                                    /* by a clock that moves every 1 to 10 ms */
   SLOW_IN_A_ROW = 2,
   PAUSE_LEAST = 16 /* steps of mapping, of 4 MiB and more */
 };
@@ -84,9 +84,9 @@ static struct {
 static bool page_is_quick(arena_t *arena, size_t unit)
 {
   wish(arena, unit, unit + HUGE_PAGE_UNITS, true);
-  uint64_t before = os_now_ns();
+  uint64_t before = os_now_ms();
   os_touch(arena->base + (unit << arena->unit_log2));
-  return os_now_ns() - before < QUICK_NS;
+  return os_now_ms() - before < SLOW_MS;
 }
 
 static bool pages_are_quick(arena_t *arena, size_t unit)

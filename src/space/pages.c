@@ -47,17 +47,16 @@ static size_t maps_bytes(size_t pages)
 
 static bool begin_pages(void)
 {
-  size_t limit = os_memory_limit(), bytes = (size_t)1 << BYTES_LOG2;
-  if (limit != SIZE_MAX && limit / SHARE_OF_LIMIT < bytes)
-    bytes = round_down(limit / SHARE_OF_LIMIT, OPENED);
-  size_t pages = min_size(bytes / os_page_size(), SPAN_BITS_MOST), words = round_up(maps_bytes(pages), os_page_size());
-  word_t *maps = pages / WORD_BITS ? os_map(words, os_page_size()) : NULL;
-  stretch = maps ? os_reserve(bytes) : NULL;
-  if (!stretch) {
-    if (maps)
-      os_unmap(maps, words);
+  size_t bytes = (size_t)1 << BYTES_LOG2;
+  char *start = os_reserve_share(&bytes, SHARE_OF_LIMIT, OPENED);
+  size_t pages = start ? min_size(bytes / os_page_size(), SPAN_BITS_MOST) : 0;
+  word_t *maps = pages / WORD_BITS ? os_map(round_up(maps_bytes(pages), os_page_size()), os_page_size()) : NULL;
+  if (!maps) {
+    if (start)
+      os_unmap(start, bytes);
     return false;
   }
+  stretch = start;
   os_wish_huge_pages(stretch, bytes, false);
   count = pages;
   opened = 1; /* `stretch` leads to the first page, and a search for leaks would find a block there */

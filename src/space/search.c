@@ -51,13 +51,11 @@ static arena_t *new_arena(space_t *space, bool sparse)
 }
 
 /* From where an arena has an edge of huge pages, sparse runs have another: between filled ones they would hold huge pages
- * whole, or keep them from being wished. Under a limit on memory, which another arena would come nearer to, they share it. That
- * is asked last, and only of an arena that has to grow: it is a call of the system, which a program may have forbidden itself.
- */
+ * whole, or keep them from being wished. Under a limit on memory, which another arena would come nearer to, they share it. */
 static bool grows_for_sparse(const arena_t *arena)
 {
   return arena->sparse || arena->huge_pages != HUGE_PAGES_AUTO || !huge_edge_is_wanted(arena, arena->committed) ||
-         os_memory_limit() != SIZE_MAX;
+         os_memory_limit != SIZE_MAX;
 }
 
 static bool filled_are_apart(void)

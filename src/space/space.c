@@ -33,7 +33,8 @@ bool space_init(void)
   space->huge_pages = settings.huge_pages;
   if (space->huge_pages == HUGE_PAGES_AUTO && !os_grants_huge_pages())
     space->huge_pages = HUGE_PAGES_NEVER;
-  space_is_short = os_memory_limit() < SHORT_LIMIT;
+  os_read_limits();
+  space_is_short = os_memory_limit < SHORT_LIMIT;
   return true;
 }
 

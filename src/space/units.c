@@ -41,7 +41,7 @@ static taken_t commit_step(arena_t *arena, size_t end)
 {
   if (!HAS_SYSTEM || end <= arena->committed)
     return TAKEN;
-  size_t more = arena->committed / COMMIT_SHARE, limit = os_memory_limit();
+  size_t more = arena->committed / COMMIT_SHARE, limit = os_memory_limit;
   more = min_size(max_size(more, COMMIT_LEAST_UNITS), COMMIT_MOST_UNITS);
   if (limit != SIZE_MAX)
     more = min_size(more, limit / COMMIT_LIMIT_SHARE >> arena->unit_log2);

@@ -37,13 +37,6 @@ size_t yard_pages_bytes(const yard_place_t *place) { return place->pages * os_pa
 
 /* ---- its beginning ---- */
 
-static size_t bytes_wanted(const yard_t *yard)
-{
-  size_t limit = os_memory_limit(), page = os_page_size();
-  size_t bytes = limit == SIZE_MAX ? yard->bytes_most : min_size(yard->bytes_most, limit / SHARE_OF_LIMIT);
-  return round_down(bytes, page);
-}
-
 static size_t lead_of(const yard_t *yard) { return min_size(LEAD_PAGES, yard->pages / LEAD_OF); }
 
 static size_t table_size(const yard_t *yard) { return round_up(yard->pages * sizeof *yard->place_of, os_page_size()); }
@@ -60,13 +53,12 @@ yard_notes_t yard_notes(const yard_t *yard)
   return (yard_notes_t){yard->places, yard->place_of, places_size(yard), table_size(yard)};
 }
 
-/* Nothing of what is mapped here is touched before it is needed. What cannot be had in one piece may be had in half of it. */
+/* Nothing of what is mapped here is touched before it is needed. */
 static bool map_all(yard_t *yard, char **start)
 {
-  size_t page = os_page_size(), bytes = bytes_wanted(yard), least = LEAST_PAGES * page;
-  while (bytes >= least && (*start = os_reserve(bytes)) == NULL)
-    bytes = round_down(bytes / 2, page);
-  if (bytes < least)
+  size_t page = os_page_size(), bytes = yard->bytes_most;
+  *start = os_reserve_share(&bytes, SHARE_OF_LIMIT, LEAST_PAGES * page);
+  if (!*start)
     return false;
   os_exclude_from_dumps(*start, bytes, true);
   yard->pages = bytes / page;

@@ -137,6 +137,8 @@ int kernel_clock_gettime(clockid_t clock, struct timespec *time)
 
 unsigned long kernel_getauxval(unsigned long type)
 {
+  if (type == 27 /* AT_RSEQ_FEATURE_SIZE */ && !kernel.rseq_has_node)
+    return 0;
   if (kernel.no_auxiliary_vector && type != AT_PAGESZ)
     return (unsigned long)failed(ENOENT) + 1;
   return getauxval(type);

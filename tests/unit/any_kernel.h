@@ -41,6 +41,7 @@ typedef struct kernel {
   int interruptions;    /* of writing, still to come */
   int processors;       /* that the process may use, from the first on; 0: this kernel's own answer */
   int getcpu;           /* an error number */
+  bool rseq_has_node;   /* as far as this kernel writes it into threads' memory */
   unsigned node;
   rlim_t address_space, data;
   /* What was seen. */

@@ -186,7 +186,7 @@ void os_touch(void *address)
 {
   volatile char *p = address;
   *p = *p;
-  os_fake.now_ns += os_fake.touch_ns;
+  __atomic_store_n(&os_fake.now_ms, os_fake.now_ms + os_fake.touch_ms, __ATOMIC_RELAXED);
   os_fake.touches++;
 }
 
@@ -213,25 +213,20 @@ bool os_unlock_memory(void *address, size_t size)
   return !fails(OS_UNLOCK_MEMORY);
 }
 
-size_t os_memory_limit(void)
-{
-  __atomic_fetch_add(&os_fake.limit_asked, 1, __ATOMIC_RELAXED);
-  return os_fake.memory_limit;
-}
-size_t os_memory_most(void) { return os_fake.mapped_most ? os_fake.mapped_most : os_fake.memory_limit; }
-uint64_t os_now_ns(void) { return os_fake.now_ns; }
+size_t os_memory_limit = SIZE_MAX, os_memory_most = SIZE_MAX;
+void os_read_limits(void) { os_memory_limit = os_memory_most = os_fake.memory_limit; }
+uint64_t os_random(unsigned turn) { return turn; }
 uint64_t os_now_ms(void) { return __atomic_load_n(&os_fake.now_ms, __ATOMIC_RELAXED); }
 
 unsigned os_processor(void) { return os_fake.processor; }
 unsigned os_processors(void) { return os_fake.processors; }
 bool os_has_nodes;
 unsigned os_node(void) { return os_fake.node; }
-void os_yield(void) { usleep(0); }
 
 /* Any sleep will do: a waiter looks again. */
-void os_wait(uint32_t *word, uint32_t value, bool briefly)
+void os_wait(uint32_t *word, uint32_t value, uint32_t most_us)
 {
-  (void)word, (void)value, (void)briefly;
+  (void)word, (void)value, (void)most_us;
   usleep(50);
 }
 
@@ -253,8 +248,6 @@ bool os_on_thread_exit(void (*at_exit)(void *))
   exit_key_exists = !fails(OS_THREAD_ON_EXIT) && pthread_key_create(&exit_key, at_exit) == 0;
   return exit_key_exists;
 }
-
-bool os_thread_may_be_over(void) { return os_fake.may_be_over; }
 
 bool os_thread_on_exit(void *argument)
 {
@@ -317,8 +310,12 @@ void os_abort(void) { abort(); }
 int os_write(int file, const char *text, size_t length) { return write(file, text, length) == (ssize_t)length ? 0 : EIO; }
 void *os_reserve(size_t size)
 {
-  void *p = fails(OS_MAP) ? MAP_FAILED : mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return p == MAP_FAILED ? NULL : p;
+  bool refused = fails(OS_MAP) || (os_fake.reserved_most && size > os_fake.reserved_most);
+  void *p = refused ? MAP_FAILED : mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (p == MAP_FAILED)
+    return NULL;
+  account(size);
+  return p;
 }
 
 bool os_open(void *address, size_t size) { return !fails(OS_OPEN) && mprotect(address, size, PROT_READ | PROT_WRITE) == 0; }

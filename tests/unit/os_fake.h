@@ -39,20 +39,18 @@ typedef struct os_fake {
   void (*woken)(const uint32_t *word);
   void (*wished)(const char *address, size_t size, bool wanted); /* huge pages */
   void (*named)(const char *address, size_t size, const char *name);
-  uint64_t now_ns;                /* another clock, which goes on while pages are touched: */
-  uint64_t touch_ns;              /* so much in a call */
+  uint64_t touch_ms;              /* the clock goes on by so much while a page is touched */
   size_t touches;                 /* of so many */
   bool grants_nothing;            /* no huge pages */
   const char *split_last;         /* the huge page that was split last, */
   size_t splits;                  /* of so many */
   bool no_fence;                  /* the system has none */
-  bool may_be_over;               /* every thread */
   size_t page_size;               /* 4 KiB; a multiple of the real one */
   size_t memory_limit;            /* SIZE_MAX: none */
-  size_t limit_asked;             /* how often that was */
   uint64_t now_ms;                /* the clock stands still until it is moved */
   size_t mapped_bytes;            /* taken and not given back, */
   size_t mapped_most;             /* of which there can be no more; 0: any */
+  size_t reserved_most;           /* addresses without memory, in one piece; 0: any */
   size_t mappings_most;           /* 0: as many as usual */
   os_fault_fn *fault;             /* what would be called */
   unsigned processor, processors; /* that all threads are on, of how many */

@@ -97,7 +97,7 @@ static void created_in_vain(void *argument)
 static size_t committed_for(size_t units, size_t limit)
 {
   bring_up(1);
-  os_fake.memory_limit = limit;
+  os_memory_limit = limit;
   arena_t *arena = create(0, 0);
   past_t past;
   run_t *run;

@@ -53,8 +53,33 @@ static void test_samples_stand_for_all(void **state)
   }
 }
 
+/* Neither do they draw what another child of their parent does. */
+static void test_children_draw_other_numbers(void **state)
+{
+  enum { DRAWS = 1000 };
+  static uint64_t drawn[3 * DRAWS]; /* by the parent, and by two children */
+  (void)state;
+  for (size_t child = 0; child < 3; child++) {
+    chance_fork_prepare();
+    for (size_t i = 0; child == 0 && i < DRAWS; i++)
+      drawn[i] = chance_draw();
+    if (child == 0)
+      continue;
+    chance_fork_child();
+    for (size_t i = 0; i < DRAWS; i++)
+      drawn[child * DRAWS + i] = chance_draw();
+  }
+  for (size_t i = 0; i < 3 * DRAWS; i++)
+    for (size_t j = 0; j < i; j++)
+      assert_true(drawn[i] != drawn[j]);
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_weights), cmocka_unit_test(test_samples_stand_for_all)};
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_weights),
+    cmocka_unit_test(test_samples_stand_for_all),
+    cmocka_unit_test(test_children_draw_other_numbers),
+  };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

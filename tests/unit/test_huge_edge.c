@@ -207,7 +207,7 @@ static void slow(void *argument)
   (void)argument;
   size_t half = 0, huge = 0;
   begin(HUGE_PAGES_AUTO);
-  os_fake.touch_ns = 2000000;
+  os_fake.touch_ms = 4;
   for (size_t i = 0; i < UNITS; i++) {
     take_full(1);
     if (i == UNITS / 2)
@@ -215,7 +215,7 @@ static void slow(void *argument)
     must(arena->committed < LEAST || check_edge() <= 1);
   }
   must(half > 1 && half < 5 && os_fake.touches < 2 * half);
-  os_fake.touch_ns = 0;
+  os_fake.touch_ms = 0;
   arena = create(1, UNITS);
   arena->huge_pages = HUGE_PAGES_AUTO;
   memset(wishes, 0, sizeof wishes);
@@ -235,7 +235,7 @@ static void slow_now_and_then(void *argument)
   begin(HUGE_PAGES_AUTO);
   for (size_t i = 0; i < UNITS; i++) {
     size_t had = arena->committed;
-    os_fake.touch_ns = steps % 3 == 0 ? 2000000 : 0;
+    os_fake.touch_ms = steps % 3 == 0 ? 4 : 0;
     take_full(1);
     if (had < LEAST || had == arena->committed)
       continue;
@@ -348,7 +348,7 @@ static void limited(void *argument)
 {
   (void)argument;
   begin(HUGE_PAGES_AUTO);
-  os_fake.memory_limit = 512 * MIB;
+  os_memory_limit = 512 * MIB;
   for (size_t i = 0; i < UNITS; i++) {
     take_full(1);
     must(arena->committed <= i + 1 + (512 * MIB / 256 >> UNIT_LOG2));

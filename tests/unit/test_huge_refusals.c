@@ -216,10 +216,10 @@ static void hopeless(void *argument)
   have_records();
   huge_t *block = take(4 * MIB);
   breathe(8 * MIB);
-  os_fake.mapped_most = os_fake.mapped_bytes + 13 * MIB;
+  os_memory_most = os_fake.mapped_most = os_fake.mapped_bytes + 13 * MIB;
   for (size_t i = 0; i < 3; i++) {
-    must(!huge_take(GIB, 1, &owner, &owned, &zeroed) && !huge_take(os_memory_most() + 1, 1, &owner, &owned, &zeroed));
-    must(!huge_resize(block, GIB, true) && !huge_resize(block, 5 * MIB + os_memory_most(), true));
+    must(!huge_take(GIB, 1, &owner, &owned, &zeroed) && !huge_take(os_memory_most + 1, 1, &owner, &owned, &zeroed));
+    must(!huge_resize(block, GIB, true) && !huge_resize(block, 5 * MIB + os_memory_most, true));
     must(kept_bytes() == 8 * MIB && all_is_known());
   }
   must(huge_take(21 * MIB, 1, &owner, &owned, &zeroed) && kept_bytes() == 0 && all_is_known());

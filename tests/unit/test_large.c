@@ -35,7 +35,7 @@ static void hopeless(void *argument)
     blocks[i] = pool_alloc(i % 2 ? A_SIZE : 1000);
   for (size_t i = 0; i < 100; i++)
     pool_free(blocks[i]);
-  os_fake.mapped_most = os_fake.mapped_bytes + (8 << 20);
+  os_memory_most = os_fake.mapped_most = os_fake.mapped_bytes + (8 << 20);
   pool_stats_t before = figures(pool_heap_default());
   size_t units = spares()->units;
   for (size_t i = 0; i < 3; i++) {

@@ -107,6 +107,7 @@ static void refused(void *unused)
   size_t mapped = os_fake.mapped_bytes;
   uint64_t first = os_fake.calls + 1, n = first;
   for (void *at = NULL; !at; n++) {
+    os_fake.reserved_most = n == first; /* where the first try is refused, so are shorter ones */
     os_fake.fail_from = os_fake.calls + 1 + (n - first);
     os_fake.fail_to = os_fake.fail_from + 1;
     uint64_t failed = os_fake.failed;
@@ -115,6 +116,25 @@ static void refused(void *unused)
     must(at || n > first + 1 || os_fake.mapped_bytes == mapped);
   }
   must(n - first >= 3 && zeroed);
+}
+
+/* A limit on addresses that was set late shows as a refusal: then a small part of what there is is taken. */
+static void limited_late(void *unused)
+{
+  bool zeroed;
+  size_t bytes;
+  (void)unused;
+  os_fake_heal();
+  os_fake.reserved_most = 100 * MIB;
+  must(pages_take(os_fake.page_size, &zeroed) && zeroed);
+  pages_stretch(&bytes);
+  must(bytes == 2 * MIB);
+}
+
+static void late_limits(void **state)
+{
+  (void)state;
+  in_child(limited_late, NULL);
 }
 
 static void refusals(void **state)
@@ -148,10 +168,8 @@ static void the_end(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(at_random),
-    cmocka_unit_test(kept),
-    cmocka_unit_test(refusals),
-    cmocka_unit_test(the_end),
+    cmocka_unit_test(at_random),   cmocka_unit_test(kept),    cmocka_unit_test(refusals),
+    cmocka_unit_test(late_limits), cmocka_unit_test(the_end),
   };
   return cmocka_run_group_tests_name("pages", tests, NULL, NULL);
 }

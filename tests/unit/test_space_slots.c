@@ -80,7 +80,7 @@ static void under_a_limit(void *argument)
 {
   const size_t *limit = argument;
   space_up();
-  os_fake.memory_limit = *limit;
+  os_memory_limit = *limit;
   must(take(&space_of_process, 1, 1));
   for (size_t i = 0; i < 200; i++) {
     run_t *run = take(&space_of_process, 1 + i % 7, 1);

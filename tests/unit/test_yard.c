@@ -132,7 +132,7 @@ static void no_addresses(void *argument)
     os_fake_heal();
     os_fake.fail_from = os_fake.fail_to = 0;
   }
-  os_fake.memory_limit = 128 * PAGE * 8;
+  os_memory_limit = 128 * PAGE * 8;
   must(yard_begin(&yard) && yard.pages == 128);
 }
 
