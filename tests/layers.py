@@ -34,7 +34,8 @@ LAYERS = [
               "least", "create"]),
     ("object_pool", ["types", "object_misuse", "watch", "array", "hot", "cache", "hooks", "registry", "capacity", "eviction",
                      "walk", "get", "put", "handle", "create"]),
-    ("api", ["fast_path", "pool", "questions", "heap", "profile", "malloc", "malloc_info", "new_delete", "stats"]),
+    ("api", ["fast_path", "pool", "questions", "heap", "profile", "malloc", "malloc_info", "new_delete", "fork_handlers",
+             "stats"]),
     ("check", ["check", "expect", "census", "parts", "granules", "space", "bin", "thread", "heap", "everything"]),
 ]
 UNITS = [f"{folder}/{unit}".lstrip("/") for folder, units in LAYERS for unit in units]
@@ -45,6 +46,7 @@ UNITS = [f"{folder}/{unit}".lstrip("/") for folder, units in LAYERS for unit in 
 LOW = {"base", "os", "misuse", "option", "size_class"}
 NARROW = {
     **{f"api/{unit}": {"base", "os", "misuse", "api/fast_path"} for unit in ("malloc", "malloc_info", "new_delete")},
+    "api/fork_handlers": {"base", "os"},
     **{f"api/{unit}": LOW | {"heap", "object_pool", "api/fast_path"} for unit in ("pool", "profile", "questions", "stats")},
     **{f"object_pool/{unit}": LOW | {"heap", "object_pool", "space/gate", "space/metadata"}
        for unit in dict(LAYERS)["object_pool"]},

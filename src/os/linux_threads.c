@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #endif
 #include "base/bits.h"
+#include "os/lock.h"
 #include "os/os.h"
 #include "os/thread_local.h"
 #include <errno.h>
@@ -83,26 +84,54 @@ bool os_thread_on_exit(void *argument)
 extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));
 
-static void (*fork_prepare)(void), (*fork_parent)(void);
-static THREAD_LOCAL bool streams_locked; /* several threads may fork at once */
+static void (*fork_prepare)(void), (*fork_parent)(void), (*fork_child)(void);
+static THREAD_LOCAL bool fork_locked; /* several threads may fork at once */
 
-/* In a process with one thread nobody else can hold the lock, so it is not taken. */
-static void lock_streams(void)
+/* glibc's list of fork handlers has a lock, under which it grows by realloc(). fork() takes that lock again after our handler,
+ * which holds the locks of the manager. So nobody may be in the list then (api/fork_handlers.c). This lock is the first of all,
+ * because a thread that holds it may allocate. */
+static lock_t registrations;
+
+bool os_hold_off_forks(void)
 {
-  bool lock = !os_single_threaded() && _IO_list_lock && _IO_list_unlock;
-  if (lock)
+  if (fork_locked)
+    return false; /* a handler that registers another one: the fork holds the lock */
+  lock_acquire(&registrations);
+  return true;
+}
+
+void os_let_fork(void) { lock_release(&registrations); }
+
+static bool has_streams(void) { return _IO_list_lock && _IO_list_unlock; }
+
+/* In a process with one thread nobody else can hold the locks, so they are not taken. */
+static void prepare_fork(void)
+{
+  fork_locked = !os_single_threaded();
+  if (fork_locked)
+    lock_acquire(&registrations);
+  if (fork_locked && has_streams())
     _IO_list_lock();
-  streams_locked = lock;
   fork_prepare();
 }
 
 /* Opens the locks in reverse order. */
-static void unlock_streams(void)
+static void end_in_parent(void)
 {
-  bool locked = streams_locked;
+  bool locked = fork_locked;
   fork_parent();
-  if (locked)
+  if (locked && has_streams())
     _IO_list_unlock();
+  fork_locked = false;
+  if (locked)
+    lock_release(&registrations);
+}
+
+static void end_in_child(void)
+{
+  lock_reset(&registrations);
+  fork_locked = false;
+  fork_child();
 }
 
 bool os_on_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void))
@@ -110,7 +139,8 @@ bool os_on_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void)
   int saved = errno;
   fork_prepare = prepare;
   fork_parent = parent;
-  bool done = pthread_atfork(lock_streams, unlock_streams, child) == 0;
+  fork_child = child;
+  bool done = pthread_atfork(prepare_fork, end_in_parent, end_in_child) == 0;
   errno = saved;
   return done;
 }

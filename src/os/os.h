@@ -178,6 +178,10 @@ bool os_thread_on_exit(void *argument);
 /* The three are called around every fork(), in the order of pthread_atfork(). False: they are not. */
 bool os_on_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
 
+/* No fork begins between the two. False: this thread is in a fork, and os_let_fork() must not be called. */
+bool os_hold_off_forks(void);
+void os_let_fork(void);
+
 /* What a constructor was given as its third argument, for os_environment() within that constructor. */
 void os_note_environment(char **variables);
 
