@@ -5,7 +5,6 @@
 #define _GNU_SOURCE
 #endif
 #include "base/bits.h"
-#include "os/lock.h"
 #include "os/os.h"
 #include "os/thread_local.h"
 #include <errno.h>
@@ -90,17 +89,17 @@ static THREAD_LOCAL bool fork_locked; /* several threads may fork at once */
 /* glibc's list of fork handlers has a lock, under which it grows by realloc(). fork() takes that lock again after our handler,
  * which holds the locks of the manager. So nobody may be in the list then (api/fork_handlers.c). This lock is the first of all,
  * because a thread that holds it may allocate. */
-static lock_t registrations;
+static pthread_mutex_t registrations = PTHREAD_MUTEX_INITIALIZER;
 
 bool os_hold_off_forks(void)
 {
   if (fork_locked)
     return false; /* a handler that registers another one: the fork holds the lock */
-  lock_acquire(&registrations);
+  pthread_mutex_lock(&registrations);
   return true;
 }
 
-void os_let_fork(void) { lock_release(&registrations); }
+void os_let_fork(void) { pthread_mutex_unlock(&registrations); }
 
 static bool has_streams(void) { return _IO_list_lock && _IO_list_unlock; }
 
@@ -109,7 +108,7 @@ static void prepare_fork(void)
 {
   fork_locked = !os_single_threaded();
   if (fork_locked)
-    lock_acquire(&registrations);
+    pthread_mutex_lock(&registrations);
   if (fork_locked && has_streams())
     _IO_list_lock();
   fork_prepare();
@@ -124,12 +123,12 @@ static void end_in_parent(void)
     _IO_list_unlock();
   fork_locked = false;
   if (locked)
-    lock_release(&registrations);
+    pthread_mutex_unlock(&registrations);
 }
 
 static void end_in_child(void)
 {
-  lock_reset(&registrations);
+  registrations = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
   fork_locked = false;
   fork_child();
 }
