@@ -27,7 +27,8 @@
  *
  * The line names the call, and the block's heap unless that is the default heap. The call itself detects an unaligned or
  * foreign address, a large block, and the block that the thread freed last in that size class. Any other wrong free is detected
- * when the magazine with the block is emptied. The line then says "seen late": the faulty call has already returned. */
+ * when the magazine with the block is emptied. The line then says "seen late": the faulty call has already returned. A second
+ * free may stay undetected if the block is allocated again before: two callers then have it. */
 #ifndef TIDEPOOL_POOL_H
 #define TIDEPOOL_POOL_H
 
