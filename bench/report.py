@@ -89,7 +89,7 @@ def markdown_table(rows):
 def markdown(results):
     machine = results.raw["machine"]
     lines = [f"`{results.raw['command']}`: {machine['processor']}, {machine['processors']} usable, {machine['system']}, "
-             f"{machine['compiler']}; {results.repetitions} repetitions. In brackets intervals of at least 95 %."]
+             f"{machine['compiler']}; {results.repetitions} repetitions. Brackets hold intervals of at least 95 %."]
     lines[0] += f" Measured with `{environment_words(results)}`." if results.raw.get("environment") else ""
     if results.of_kind(GENERAL):
         lines += ["", mean_words(results, GENERAL), "", *markdown_table(mean_rows(results, GENERAL)), "",

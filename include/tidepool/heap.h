@@ -16,7 +16,7 @@
  * and sets EINVAL. pool_error() describes each EINVAL. Success leaves errno unchanged.
  *
  * Misuse ends the program with one line and abort(). Destroying the parent or the overflow of a live heap is always detected. A
- * call with a destroyed heap, or with anything else that is no heap, usually is. */
+ * call with a destroyed heap, or with a pointer to no heap, usually is. */
 #ifndef TIDEPOOL_HEAP_H
 #define TIDEPOOL_HEAP_H
 
@@ -196,8 +196,8 @@ POOL_API size_t pool_heap_trim(pool_heap_t *heap, size_t keep) POOL_NAME(heap_tr
  * A heap with a budget of up to 8 MiB continues in the process's memory if the budget is raised. A heap in `memory` stays in
  * it. Caches of sleeping threads stay out of reach if neither the heap nor an ancestor had a budget at its creation.
  *
- * The default heap holds what belongs to no heap, too (stats.h). This call compares the budget with all of it. Later requests
- * are refused only for what the default heap's own blocks and its children hold. */
+ * The default heap also holds memory that belongs to no heap (stats.h). This call compares the budget with all of it. Later
+ * requests are compared only with the memory of the default heap's own blocks and its children. */
 POOL_API bool pool_heap_set_budget(pool_heap_t *heap, size_t budget) POOL_NAME(heap_set_budget);
 
 /* Allocate from one heap, as pool_alloc() and its family do from the default heap. An exhausted heap tries in this order:

@@ -120,7 +120,7 @@ POOL_API pool_heap_t *pool_heap_of(const void *address) POOL_NAME(heap_of);
  *   stats               none, exit, exit:FILE: print all figures at exit, or append them to FILE (up to 255 bytes long)
  *   checked             0, 1, all: fill and check each block of the default heap, or of all heaps and object pools
  *   guarded             0, 1, all: end each block of the default heap, or of all heaps, at an inaccessible page
- *   guard_sample        0, or a number N: guard about one in N blocks, of any heap
+ *   guard_sample        0, or a number N: guard about one in N blocks, of most heaps
  *   check_at_exit       0, 1: empty the thread's cache at exit, which detects blocks that it freed twice
  *   sites               0 to 16: how many return addresses each block of the default heap records
  *   leaks               none, destroy, exit, all: report blocks that are live when a heap is destroyed, or lost at exit
