@@ -230,8 +230,9 @@ POOL_API size_t pool_heap_good_size(const pool_heap_t *heap, size_t size) POOL_N
  * with POOL_HEAP_DENSE) that was never raised. The figure of another heap is the largest piece for which its region or its
  * budgets have room. It omits free blocks in slabs, and the system may have less.
  *
- * The call holds the heap's lock for a few microseconds at most. It examines each free piece if a budget limits the heap, and
- * not its region. */
+ * The call first frees the quarantine of a checked heap, and the freed blocks that a small heap keeps for the next request. It
+ * holds the heap's lock for a few microseconds at most. It examines each free piece if a budget limits the heap, and not its
+ * region. */
 POOL_API size_t pool_heap_largest(pool_heap_t *heap) POOL_NAME(heap_largest);
 
 /* Returns the least memory_size that pool_heap_create() accepts with the other options. `memory` is the address of the buffer;

@@ -43,14 +43,15 @@ typedef struct pool_stats {
   uint64_t overflowed_count; /* requests that the overflow heap served */
   uint64_t purged_bytes;     /* returned to the system, in total. The default heap counts the whole process, including blocks
                               * and reserves that were mappings of their own */
-  size_t largest_free;       /* pool_heap_largest(). A checked heap omits the blocks in quarantine, which that call frees
-                              * first */
+  size_t largest_free;       /* pool_heap_largest(), without what that call frees first: the quarantine of a checked heap, and,
+                              * if a budget is the limit, the freed blocks that a small heap keeps */
   size_t fragmentation;      /* free bytes outside the longest piece, in thousandths of all free bytes; 0: there is one piece.
                               * Only for heaps for which pool_heap_largest() is exact */
 } pool_stats_t;
 
 /* Stores the figures of a heap in *stats. They are exact if no thread uses the heap meanwhile, and close otherwise. The call
- * takes one lock of the heap at a time, each for microseconds. false and EINVAL, with pool_error(): heap or stats is NULL. */
+ * changes no figure of any heap, except that the default heap notes its peak_held_bytes. It takes one lock of the heap at a
+ * time, each for microseconds. false and EINVAL, with pool_error(): heap or stats is NULL. */
 POOL_INLINE bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats);
 
 /* The function behind pool_heap_stats(). `size` is sizeof(pool_stats_t) as the caller was compiled. It fills that many bytes,

@@ -262,6 +262,35 @@ size_t granules_unused(const granules_t *g, size_t from, size_t to)
   return bit_test(g->used, end - 1) ? sum : sum - (end * GRANULE_PAGE - granules_page_end(g, end - 1));
 }
 
+/* The piece that would be free if this kept block and those behind it, with nothing but free granules between, were given. It
+ * includes what is free in front of the first. */
+static granule_piece_t piece_from(const granules_t *g, size_t kept)
+{
+  granule_piece_t piece = {.from = kept ? first_of_stretch(g, kept - 1) : 0, .to = kept};
+  for (size_t end; piece.to < g->count && granules_begins(g, piece.to); piece.to = free_behind(g, end)) {
+    end = granules_end(g, piece.to);
+    if (!granules_is_kept(g, piece.to, end))
+      break;
+  }
+  return piece;
+}
+
+/* Each kept block is tried as the first of its piece, so one of them is. */
+granule_piece_t granules_longest_piece(const granules_t *g)
+{
+  granule_fit_t fit;
+  size_t count = granules_longest(g);
+  granule_piece_t longest = {0, 0};
+  if (count && granules_find(g, count, &fit))
+    longest = (granule_piece_t){fit.at, fit.at + count};
+  for (uint32_t lengths = granules_can_keep(g) ? granules_kept_of(g)[KEPT_LENGTHS] : 0; lengths; lengths &= lengths - 1) {
+    granule_piece_t piece = piece_from(g, granules_kept_of(g)[lowest_bit(lengths) + 1u] - 1);
+    if (piece.to - piece.from > longest.to - longest.from)
+      longest = piece;
+  }
+  return longest;
+}
+
 /* A word of them is nearly always enough. It may be in two words, which are written without asking. */
 static inline word_t ones(size_t count) { return ~(word_t)0 >> (WORD_BITS - count); }
 

@@ -64,6 +64,12 @@ static inline size_t granules_take_any_kept(granules_t *g)
                                                     : GRANULES_NONE;
 }
 
+/* The longest piece that no live block has, [from, to): kept blocks count as free. Nothing changes. */
+typedef struct granule_piece {
+  size_t from, to; /* the same: there is none */
+} granule_piece_t;
+granule_piece_t granules_longest_piece(const granules_t *g);
+
 /* Where the index begins that granules_init() was given. */
 static inline void *granules_index(const granules_t *g) { return g->map - 1 - (granules_can_keep(g) ? KEPT_WORDS : 0); }
 

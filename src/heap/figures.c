@@ -168,10 +168,11 @@ static size_t largest_in_process(heap_t *heap, size_t room)
   return min_size(round_down(room, huge ? os_page_size() : UNIT), PTRDIFF_MAX - 2 * UNIT);
 }
 
-static size_t largest_now(heap_t *heap)
+/* Of granules it stores the longest free piece, too: that is longer than the largest request by the guard of a heap that has
+ * them, and by what its budget has no room for. */
+static size_t largest_now(heap_t *heap, size_t *longest)
 {
-  size_t largest = heap_has_granules(heap) ? granular_largest(heap) : 0; /* first: it gives back what is kept */
-  size_t room = budget_room(&heap->budget);
+  size_t largest = heap_has_granules(heap) ? granular_largest(heap, longest) : 0, room = budget_room(&heap->budget);
   if (heap_may_be_apart(heap) && heap->apart_source)
     return heap->apart_source->largest(min_size(room, PTRDIFF_MAX - 2 * UNIT));
   if (!heap_has_granules(heap) && heap_own_arena(heap))
@@ -183,8 +184,11 @@ static size_t largest_now(heap_t *heap)
 
 size_t heap_largest(heap_t *heap)
 {
+  size_t longest;
   quarantine_empty(heap, "pool_heap_largest");
-  return largest_now(heap);
+  if (heap_has_granules(heap))
+    granular_drain(heap);
+  return largest_now(heap, &longest);
 }
 
 static void set_fragmentation(pool_stats_t *stats, const heap_t *heap, size_t longest)
@@ -193,13 +197,13 @@ static void set_fragmentation(pool_stats_t *stats, const heap_t *heap, size_t lo
   stats->fragmentation = free ? (unsigned)(1000 - (uint64_t)min_size(longest, free) * 1000 / free) : 0;
 }
 
-/* The longest piece is longer than the largest request by the guard of a heap that has them. What is in quarantine stays there.
- */
+/* What is in quarantine stays there. */
 static void add_fragmentation(pool_stats_t *stats, heap_t *heap)
 {
-  stats->largest_free = largest_now(heap);
+  size_t longest = 0;
+  stats->largest_free = largest_now(heap, &longest);
   if (heap_has_granules(heap))
-    set_fragmentation(stats, heap, granular_longest_free(heap));
+    set_fragmentation(stats, heap, longest);
 }
 
 static void add_all(pool_stats_t *stats, heap_t *heap)
@@ -223,8 +227,6 @@ static void add_all(pool_stats_t *stats, heap_t *heap)
 
 void heap_figures(heap_t *heap, pool_stats_t *stats)
 {
-  if (heap_has_granules(heap))
-    granular_drain(heap);
   add_all(stats, heap);
   add_fragmentation(stats, heap);
 }

@@ -9,15 +9,14 @@
 #include "heap/heap.h"
 #include <tidepool/stats.h>
 
-/* As pool_heap_stats(). For the default heap under heaps_lock. */
+/* As pool_heap_stats(). It changes nothing. For the default heap under heaps_lock. */
 void heap_figures(heap_t *heap, pool_stats_t *stats);
 
-/* The same for a question about all heaps, under heaps_lock. It changes nothing, and may come beside the owner of a heap of one
- * thread: then the figures are close. What a small heap keeps for the next request is held here, and its largest request is
- * the longest free piece. */
+/* The same for a question about all heaps, under heaps_lock. It may come beside the owner of a heap of one thread: then the
+ * figures are close. The largest request of a small heap is the longest free piece between its blocks, kept ones included. */
 void heap_figures_beside(heap_t *heap, pool_stats_t *stats);
 
-/* As pool_heap_largest(). */
+/* As pool_heap_largest(): what is kept and in quarantine goes back first. */
 size_t heap_largest(heap_t *heap);
 
 bin_figures_t heap_bin_figures(bin_t *bin);

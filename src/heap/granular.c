@@ -400,18 +400,17 @@ char *granular_next(heap_t *heap, const char *from, size_t *size)
   return i != GRANULES_NONE ? address_of(heap, i) : NULL;
 }
 
-size_t granular_largest(heap_t *heap)
+size_t granular_largest(heap_t *heap, size_t *longest)
 {
-  granules_t *g = &heap->region.granules;
+  const granules_t *g = &heap->region.granules;
   closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
-  give_kept(heap);
-  size_t room = budget_room(&heap->budget) >> GRANULE_LOG2, longest = granules_longest(g);
-  granule_fit_t fit;
-  if (longest && longest + 2 * GRANULE_PAGE > room && granules_find(g, longest, &fit) &&
-      granules_unused(g, fit.at, fit.at + longest) > room)
-    longest = min_size(longest, granules_longest_within(g, room));
+  granule_piece_t piece = granules_longest_piece(g);
+  size_t room = budget_room(&heap->budget) >> GRANULE_LOG2, largest = piece.to - piece.from;
+  *longest = largest << GRANULE_LOG2;
+  if (largest && largest + 2 * GRANULE_PAGE > room && granules_unused(g, piece.from, piece.to) > room)
+    largest = min_size(largest, granules_longest_within(g, room));
   lock_release(&heap->lock);
-  return longest < GRANULES_LEAST ? 0 : longest << GRANULE_LOG2;
+  return largest < GRANULES_LEAST ? 0 : largest << GRANULE_LOG2;
 }
 
 /* The pages at both ends of a stretch may be paid for, those between are not. */
@@ -421,14 +420,6 @@ size_t granular_largest_beside(heap_t *heap)
   size_t longest = granules_longest_beside(&heap->region.granules), room = budget_room(&heap->budget);
   room = room < SIZE_MAX - ends ? room + ends : room;
   return longest < GRANULES_LEAST ? 0 : min_size(longest << GRANULE_LOG2, room);
-}
-
-size_t granular_longest_free(heap_t *heap)
-{
-  closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
-  size_t longest = granules_longest(&heap->region.granules);
-  lock_release(&heap->lock);
-  return longest << GRANULE_LOG2;
 }
 
 READS_BESIDE_OWNER granular_figures_t granular_figures(const heap_t *heap)

@@ -50,8 +50,7 @@ bool granular_may_leave(const heap_t *heap);
 bool granular_give(heap_t *heap, void *block);
 
 /* Gives back what was freed and is kept for the next request of its length. Other calls of the heap do so too that are about
- * more than one block. Questions about all heaps do not: they change nothing, and may come beside the owner of a heap that has
- * no lock. */
+ * more than one block. Questions for figures do not: they change nothing. */
 void granular_drain(heap_t *heap);
 
 /* A live block becomes longer or shorter where it is. False: there is no room behind it. */
@@ -75,12 +74,12 @@ char *granular_next(heap_t *heap, const char *from, size_t *size);
 /* Gives pages without a block back to the system until at most `keep` bytes of them are left; returns the bytes given. */
 size_t granular_purge(heap_t *heap, size_t keep);
 
-/* Returns the largest request that would be served now; and, for a question about all heaps, about as much. */
-size_t granular_largest(heap_t *heap);
-size_t granular_largest_beside(heap_t *heap);
+/* Returns the largest request that would be served now, and the longest piece that no block has. Nothing changes. Kept blocks
+ * count as free, except where a budget has too little room for that piece: then it is exact once the heap was drained. */
+size_t granular_largest(heap_t *heap, size_t *longest);
 
-/* Returns the longest piece that no block has. */
-size_t granular_longest_free(heap_t *heap);
+/* Returns about as much, for a question about all heaps. */
+size_t granular_largest_beside(heap_t *heap);
 
 /* What live blocks take, and the pages that they are in; what no block has. Kept blocks are free, and their pages are held. It
  * is read without the lock, one word after the other, so while the heap is at work it is close. */

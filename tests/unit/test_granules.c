@@ -289,6 +289,46 @@ static void a_good_fit_is_found(void **state)
   modelled_end(&m);
 }
 
+/* Fills a memory with short blocks and gives some back, one in so many; what can be kept is kept. */
+static void keep_some(granules_t *g, uint64_t *dice, size_t one)
+{
+  granule_fit_t fit;
+  for (size_t most = 40; most > 2; most /= 2)
+    while (granules_find(g, GRANULES_LEAST + below(dice, most), &fit))
+      granules_take(g, &fit);
+  for (size_t i = 0; (i = granules_next(g, i)) != GRANULES_NONE;) {
+    size_t end = granules_end(g, i);
+    if (!one_in(dice, one) && !granules_keep(g, i, end))
+      granules_give(g, i, end);
+    i = end;
+  }
+}
+
+/* The longest piece is known before what is kept is given. */
+static void kept_blocks_join_the_longest_piece(void **state)
+{
+  (void)state;
+  size_t longer = 0;
+  for (uint64_t round = 0; round < 40; round++) {
+    modelled_t m;
+    uint64_t dice = round;
+    modelled_new(&m, KEPT_COUNT, 1);
+    keep_some(&m.g, &dice, 2 + round * 50);
+    size_t between = granules_longest_within(&m.g, SIZE_MAX), live = m.g.live;
+    granule_piece_t piece = granules_longest_piece(&m.g);
+    check_granules(&m.g);
+    assert_int_equal(m.g.live, live);
+    for (size_t from; (from = granules_take_any_kept(&m.g)) != GRANULES_NONE;)
+      granules_give(&m.g, from, granules_end(&m.g, from));
+    assert_int_equal(piece.to - piece.from, granules_longest_within(&m.g, SIZE_MAX));
+    assert_int_equal(granules_around(&m.g, piece.from), GRANULES_NONE);
+    assert_true(granules_next(&m.g, piece.from) >= piece.to);
+    longer += piece.to - piece.from > between;
+    modelled_end(&m);
+  }
+  assert_true(longer > 20);
+}
+
 /* One of each length is kept, and that one is had again. */
 static void freed_blocks_are_kept(void **state)
 {
@@ -370,8 +410,13 @@ static void the_index_is_small(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(random_steps),          cmocka_unit_test(all_of_it_comes_back),   cmocka_unit_test(a_good_fit_is_found),
-    cmocka_unit_test(freed_blocks_are_kept), cmocka_unit_test(two_words_are_one_part), cmocka_unit_test(the_index_is_small),
+    cmocka_unit_test(random_steps),
+    cmocka_unit_test(all_of_it_comes_back),
+    cmocka_unit_test(a_good_fit_is_found),
+    cmocka_unit_test(freed_blocks_are_kept),
+    cmocka_unit_test(kept_blocks_join_the_longest_piece),
+    cmocka_unit_test(two_words_are_one_part),
+    cmocka_unit_test(the_index_is_small),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
