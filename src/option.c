@@ -113,6 +113,7 @@ static bool parse_leaks(const char *value)
 static bool parse_abort_on_exhausted(const char *value) { return parse_bool(value, &settings.abort_on_exhausted); }
 
 static bool parse_names(const char *value) { return parse_bool(value, &settings.names); }
+static bool parse_deepbind(const char *value) { return parse_bool(value, &settings.deepbind); }
 static bool parse_export(const char *value) { return parse_bool(value, &settings.export); }
 static bool parse_check_at_exit(const char *value) { return parse_bool(value, &settings.check_at_exit); }
 static bool parse_guarded(const char *value) { return parse_reach(value, &settings.guarded, ALL_GUARDED); }
@@ -195,6 +196,7 @@ static const entry_t table[] = {
   {"sample_bytes", "1 to 2147483648", "one in so many bytes brings its block into the profile (524288)", parse_sample_bytes},
   {"profile_signal", "1 to 64", "a signal that writes the profile at once (none)", parse_profile_signal},
   {"names", "0, 1", "name memory after its heap in /proc/PID/maps (0)", parse_names},
+  {"deepbind", "0, 1", "keep RTLD_DEEPBIND: plug-ins opened with it free by the C library's free (0)", parse_deepbind},
   {"abort_on_exhausted", "0, 1", "end the program where an allocation would return NULL (0)", parse_abort_on_exhausted},
 };
 enum { ENTRIES = sizeof table / sizeof *table };

@@ -32,6 +32,7 @@ typedef struct options {
   uint32_t guard_sample;               /* one block in so many is walled; 0: none */
   uint8_t blocks;                      /* option_blocks_t: where all heaps have them from */
   bool names;                          /* mappings have names */
+  bool deepbind;                       /* plug-ins keep RTLD_DEEPBIND */
   bool export;                         /* other processes may ask for the figures */
   uint8_t profile_signal;              /* that has the profile written; 0: none */
   uint64_t sample_bytes;               /* of that profile; 0: as many as are usual */

@@ -17,7 +17,7 @@ FAMILY = """malloc calloc realloc free aligned_alloc posix_memalign memalign val
 mallinfo mallinfo2 mallopt malloc_stats free_sized free_aligned_sized""".split()
 ALIASES = ["__libc_" + name for name in "malloc calloc realloc free memalign valloc pvalloc".split()]
 # What shared libraries and programs call by name, and glibc has for itself: a static program does so.
-SHARED_ONLY = ["__register_atfork"]
+SHARED_ONLY = ["__register_atfork", "dlopen", "dlmopen"]
 NEW = [f"_Zn{array}m{form}" for array in "wa"
        for form in ("", "RKSt9nothrow_t", "St11align_val_t", "St11align_val_tRKSt9nothrow_t")]
 DELETE = [f"_Zd{array}Pv{form}" for array in "la"

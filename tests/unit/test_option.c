@@ -28,6 +28,7 @@ static void read_and_compare(void *argument)
   must(settings.stats_at_exit == reading->expected.stats_at_exit);
   must(settings.checked == reading->expected.checked);
   must(settings.abort_on_exhausted == reading->expected.abort_on_exhausted);
+  must(settings.deepbind == reading->expected.deepbind);
   must(settings.sites == reading->expected.sites);
   must(settings.leaks == reading->expected.leaks);
   must(settings.blocks == reading->expected.blocks);
@@ -52,6 +53,7 @@ static void good_values(void **state)
   READS("huge_pages=auto", .huge_pages = HUGE_PAGES_AUTO);
   READS("huge_pages=always", .huge_pages = HUGE_PAGES_ALWAYS);
   READS("stats=exit,abort_on_exhausted=1", .stats_at_exit = true, .abort_on_exhausted = true);
+  READS("deepbind=1", .deepbind = true);
   READS("stats=exit,stats=none", .stats_at_exit = false);
   READS("purge_delay_ms=0", .purge_delay_ms = 0);
   READS("purge_delay_ms=12345", .purge_delay_ms = 12345);
@@ -106,6 +108,7 @@ static void bad_values(void **state)
     "checked=",
     "checked",
     "abort_on_exhausted=10",
+    "deepbind=yes",
     "sites=",
     "sites=17",
     "sites=-1",
@@ -148,7 +151,7 @@ static void warnings(void **state)
   memset(long_one + strlen(long_one), 'x', 400);
   aborts_with(read_then_abort, long_one, "tidepool: TIDEPOOL_OPTIONS: an option is too long, ignored\n");
   aborts_with(read_then_abort, unknown, "tidepool: nonsense: unknown option; known are purge_delay_ms, huge_pages, stats");
-  aborts_with(read_then_abort, unknown, ", names, abort_on_exhausted; ignored\n");
+  aborts_with(read_then_abort, unknown, ", names, deepbind, abort_on_exhausted; ignored\n");
   aborts_with(read_then_abort, value, "tidepool: checked: invalid value; valid values are 0, 1, all; ignored\n");
   aborts_with(read_then_abort, misspelt, "tidepool: ckecked: unknown option, the nearest is checked; ignored\n");
   aborts_with(read_then_abort, plural, "tidepool: huge_page: unknown option, the nearest is huge_pages; ignored\n");
