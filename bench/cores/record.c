@@ -7,6 +7,7 @@
  * Times without what the clock itself takes. What is longer than CUT_NS is left out of the sums: the thread was not running. */
 #include "record.h"
 #include "cores.h"
+#include "timer.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +15,7 @@
 #ifdef __x86_64__
 static uint64_t ticks(void) { return __builtin_ia32_rdtsc(); }
 #else
-static uint64_t ticks(void) { return os_now_ns(); }
+static uint64_t ticks(void) { return timer_nanoseconds(); }
 #endif
 
 enum { ROWS = 4096, NESTED_MOST = 64, CUT_NS = 20000, LAST_HOLDER = 3 /* in half words */ };
@@ -57,14 +58,14 @@ void record_init(unsigned processors)
 {
   processor_count = processors;
   enum { LOOKS = 10000 };
-  uint64_t ns = os_now_ns(), first = ticks(), least = UINT64_MAX;
+  uint64_t ns = timer_nanoseconds(), first = ticks(), least = UINT64_MAX;
   for (int i = 0; i < LOOKS; i++) {
     uint64_t begin = ticks(), took = ticks() - begin;
     least = took < least ? took : least;
   }
   do {
-  } while (os_now_ns() - ns < 20000000);
-  ticks_per_ns = (double)(ticks() - first) / (double)(os_now_ns() - ns);
+  } while (timer_nanoseconds() - ns < 20000000);
+  ticks_per_ns = (double)(ticks() - first) / (double)(timer_nanoseconds() - ns);
   clock_ticks = least;
 }
 

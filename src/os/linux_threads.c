@@ -9,6 +9,9 @@
 #include "os/thread_local.h"
 #include <errno.h>
 #include <limits.h>
+#ifdef __GLIBC__
+#include <gnu/libc-version.h>
+#endif
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -75,6 +78,28 @@ bool os_thread_on_exit(void *argument)
   bool done = exit_key_exists && pthread_setspecific(exit_key, argument) == 0;
   errno = saved;
   return done;
+}
+
+#ifdef __GLIBC__
+/* From version 2.35 on glibc blocks all signals before it frees what it has for threads that have ended. */
+static bool signals_are_blocked_at_the_end(void)
+{
+  const char *version = gnu_get_libc_version();
+  return version[0] == '2' && version[1] == '.' && strtol(version + 2, NULL, 10) >= 35;
+}
+#else
+static bool signals_are_blocked_at_the_end(void) { return false; }
+#endif
+
+/* A single unblocked signal proves that the thread is not at its end. Six signals are examined, since few programs block all of
+ * them. Without an answer the result is true, which is always safe. */
+bool os_thread_may_be_over(void)
+{
+  sigset_t blocked;
+  if (!signals_are_blocked_at_the_end() || pthread_sigmask(SIG_BLOCK, NULL, &blocked) != 0)
+    return true;
+  return sigismember(&blocked, SIGTERM) && sigismember(&blocked, SIGINT) && sigismember(&blocked, SIGUSR1) &&
+         sigismember(&blocked, SIGSEGV) && sigismember(&blocked, SIGCHLD) && sigismember(&blocked, SIGALRM);
 }
 
 /* fork() of glibc takes the lock of all streams after the handlers have run, and a thread that opens or closes a stream

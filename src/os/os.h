@@ -175,6 +175,10 @@ bool os_on_thread_exit(void (*at_exit)(void *));
 /* Arranges that at_exit(argument) is called when the calling thread ends. It may allocate. False: it could not be arranged. */
 bool os_thread_on_exit(void *argument);
 
+/* Says whether the calling thread may be past its destructors, in what the C library does at its very end. One system call
+ * (rt_sigprocmask). */
+bool os_thread_may_be_over(void);
+
 /* The three are called around every fork(), in the order of pthread_atfork(). False: they are not. */
 bool os_on_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
 

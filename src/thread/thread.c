@@ -156,11 +156,11 @@ thread_t *thread_current(void)
   return without ? NULL : thread_start();
 }
 
-/* A thread that has only freed so far waits for its record, because it may be at its end. A process with one thread has no
- * thread that has ended. */
+/* A thread that has only freed so far waits for its record if it may be at its end. The system is asked once; after that the
+ * frees are counted. A process with one thread has no thread that has ended. */
 COLD static thread_t *start_to_free(void)
 {
-  bool waits = !os_single_threaded() && !without && frees_alone < FREES_ALONE;
+  bool waits = !os_single_threaded() && !without && frees_alone < FREES_ALONE && (frees_alone || os_thread_may_be_over());
   frees_alone += waits;
   return waits ? NULL : thread_current();
 }

@@ -249,6 +249,8 @@ bool os_on_thread_exit(void (*at_exit)(void *))
   return exit_key_exists;
 }
 
+bool os_thread_may_be_over(void) { return os_fake.may_be_over; }
+
 bool os_thread_on_exit(void *argument)
 {
   return exit_key_exists && !fails(OS_THREAD_ON_EXIT) && pthread_setspecific(exit_key, argument) == 0;

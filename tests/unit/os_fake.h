@@ -45,6 +45,7 @@ typedef struct os_fake {
   const char *split_last;         /* the huge page that was split last, */
   size_t splits;                  /* of so many */
   bool no_fence;                  /* the system has none */
+  bool may_be_over;               /* every thread */
   size_t page_size;               /* 4 KiB; a multiple of the real one */
   size_t memory_limit;            /* SIZE_MAX: none */
   uint64_t now_ms;                /* the clock stands still until it is moved */

@@ -222,6 +222,37 @@ static void arranged_late(void *argument)
   }
 }
 
+/* A thread that blocks what it likes is not over; whoever blocks all may be. */
+static void *block_signals(void *argument)
+{
+  sigset_t set;
+  sigfillset(&set);
+  bool some = argument != NULL;
+  if (some)
+    sigdelset(&set, SIGALRM);
+  pthread_sigmask(SIG_SETMASK, &set, NULL);
+  must(os_thread_may_be_over() || some);
+  return NULL;
+}
+
+static void over_or_not(void *argument)
+{
+  static int some;
+  (void)argument;
+  all_new();
+  in_thread(block_signals, NULL);
+  in_thread(block_signals, &some);
+  errno = ERRNO_BEFORE;
+  os_thread_may_be_over();
+  must(errno_is_kept());
+}
+
+static void over_or_not_test(void **state)
+{
+  (void)state;
+  in_child(over_or_not, NULL);
+}
+
 static void arranged_late_test(void **state)
 {
   (void)state;
@@ -244,6 +275,7 @@ int main(void)
     cmocka_unit_test(sleepers),
     cmocka_unit_test(ends_of_threads_test),
     cmocka_unit_test(arranged_late_test),
+    cmocka_unit_test(over_or_not_test),
   };
   return cmocka_run_group_tests_name("Linux, threads", tests, NULL, NULL);
 }
