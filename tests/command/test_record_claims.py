@@ -23,6 +23,12 @@ def begun(file):
         time.sleep(0.01)
 
 
+@pytest.fixture(autouse=True)
+def nothing_to_set_for_python(monkeypatch):
+    """The command sets this for CPython and says so; here its output is about the file alone."""
+    monkeypatch.setenv("PYTHONMALLOC", "malloc")
+
+
 def test_two_programs_and_one_file(tidepool, record, tmp_path):
     """The second says so, and takes nothing away."""
     with subprocess.Popen(record(sys.executable, "-c", ALLOCATES + "input()"), stdin=subprocess.PIPE) as first:
