@@ -83,6 +83,10 @@ def test_known_slabs(tidepool, mapped):
     assert rows[20480]["live_blocks"] == 26 and rows[20480]["held_bytes"] == 5 * 3 * 65536
 
 
+def strips_of(text):
+    return re.findall(r"^  \|([#0-9. ?]*)\|$", text, re.M)
+
+
 def test_text(tidepool, mapped):
     text = tidepool("map", mapped().pid).stdout
     assert text.startswith("process ") and text.splitlines()[0].endswith(", mapped")
@@ -90,9 +94,9 @@ def test_text(tidepool, mapped):
         assert f"\nheap {name}" in text
     assert "changed while" not in text
     assert re.search(r"^ +1024 +16 +768 +", text, re.M)
-    strips = re.findall(r"^  \|([#0-9. ?]*)\|$", text, re.M)
-    assert len(strips) == 8 and all(len(strip) <= 64 for strip in strips)
-    assert strips[-1] == "#" * 64   # what is of mappings is live
+    assert len(strips_of(text)) == 8 and all(len(strip) <= 64 for strip in strips_of(text))
+    text = tidepool("map", mapped(options="export=1,purge_delay_ms=0").pid).stdout
+    assert strips_of(text)[-1] == "#" * 64   # no freed mapping is kept, so all mappings are live blocks
 
 
 # ---- the page ----
