@@ -23,7 +23,7 @@ enum {
   SEAL_THREADS = 1 << 1, /* what the C library needs for threads that begin and end meanwhile, */
   SEAL_FORKS = 1 << 2,   /* and for forks; */
   SEAL_BREAK = 1 << 3,   /* what its own malloc needs */
-  SEAL_MASK = 1 << 4,    /* rt_sigprocmask(): a thread frees before it has allocated */
+  SEAL_MASK = 1 << 4,    /* rt_sigprocmask(): a thread frees before it has a record */
   SEALED_MOST = 64,
   SEAL_REFUSED = 9, /* the status of a program that made another call */
   SEAL_SKIPPED = 77

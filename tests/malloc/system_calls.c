@@ -164,7 +164,7 @@ static pthread_barrier_t all_are_sealed;
 /* What the C library does at the end of a thread is not ours, so threads stay. */
 static void *work(void *own)
 {
-  seal(mode->run == only_frees ? SEAL_MASK : 0);
+  seal(SEAL_MASK);
   pthread_barrier_wait(&all_are_sealed);
   mode->run(own);
   pthread_barrier_wait(&all_are_sealed);
