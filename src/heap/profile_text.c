@@ -161,10 +161,12 @@ static int write_to_file(bool waits)
   return error;
 }
 
+/* Once: the next peak, and the end of the program, would fail as this one did. */
 static void say_if_lost(int error)
 {
+  static bool is_said;
   char path[PATH_SIZE];
-  if (!error)
+  if (!error || __atomic_exchange_n(&is_said, true, __ATOMIC_RELAXED))
     return;
   file_path(path, "");
   warn_at_exit(path, PROFILE_IS_LOST);

@@ -8,6 +8,7 @@
 
 #include <dlfcn.h>
 #include <stdbool.h>
+#include <unistd.h>
 
 typedef void *open_plug_in_t(const char *name, int mode);
 typedef void *free_of_plug_in_t(void);
@@ -50,6 +51,9 @@ static void use(void *plug_in) { MUST(((use_text_t *)symbol(plug_in, "use_text")
 int main(int argc, char **argv)
 {
   MUST(argc == 3);
+  /* It would lead every caller to the plug-in. */
+  if (getenv("LD_LIBRARY_PATH") && unsetenv("LD_LIBRARY_PATH") == 0)
+    execv("/proc/self/exe", argv);
   const char *options = getenv("TIDEPOOL_OPTIONS"), *name = strrchr(argv[2], '/') + 1;
   bool keeps = options && strstr(options, "deepbind=1");
   void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
