@@ -56,10 +56,12 @@ void huge_give(huge_t *huge)
   leave_live(huge);
   list_leave(huge);
   huge->clean = huge->is_region = false;
-  bool kept = kept_give(huge);
+  bool over, kept = kept_give(huge, &over);
   lock_release(&huge_lock);
   if (!kept)
     kept_unmap(huge, &purged);
+  if (over)
+    kept_trim_over();
   gate_leave(gate);
 }
 

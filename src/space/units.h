@@ -8,9 +8,9 @@
 
 #include "space/arena.h"
 
-/* How many of the units that were just taken hold old data. */
+/* What is known of units that were just taken: how many hold old data, and how many were in use before. */
 typedef struct past {
-  size_t dirty;
+  size_t dirty, again;
 } past_t;
 
 /* Maps all units. */
