@@ -2,7 +2,8 @@
 #include "page/axis.h"
 #include <stdio.h>
 
-enum { PARTS_MOST = 6 };
+/* Labels of times stand side by side, also on a telephone, where six overlap. */
+enum { BYTES_PARTS = 6, SECONDS_PARTS = 5 };
 
 /* From `from` on figures are given in it. */
 typedef struct unit {
@@ -25,12 +26,12 @@ static double round_step(double least)
 }
 
 /* `units` begin with the smallest, of which there are no parts. */
-static axis_t axis_of(double most, const unit_t *units, size_t count)
+static axis_t axis_of(double most, double parts, const unit_t *units, size_t count)
 {
   size_t unit = count - 1;
   while (unit > 0 && most < units[unit].from)
     unit--;
-  double largest = most > 0 ? most / units[unit].size : 1, step = round_step(largest / PARTS_MOST);
+  double largest = most > 0 ? most / units[unit].size : 1, step = round_step(largest / parts);
   step = unit == 0 && step < 1 ? 1 : step;
   return (axis_t){step * units[unit].size, units[unit].size, (size_t)(largest / step * (1 + 1e-9)) + 1, units[unit].name};
 }
@@ -44,14 +45,14 @@ axis_t axis_of_bytes(double most)
                                  {0x1p40, 0x1p40, "TiB"},
                                  {0x1p50, 0x1p50, "PiB"},
                                  {0x1p60, 0x1p60, "EiB"}};
-  return axis_of(most, units, sizeof units / sizeof *units);
+  return axis_of(most, BYTES_PARTS, units, sizeof units / sizeof *units);
 }
 
 axis_t axis_of_seconds(double most)
 {
   static const unit_t units[] = {{1e-9, 0, "ns"}, {1e-6, .5e-6, "&micro;s"}, {1e-3, .5e-3, "ms"},
                                  {1, .5, "s"},    {60, 180, "min"},          {3600, 10800, "h"}};
-  return axis_of(most, units, sizeof units / sizeof *units);
+  return axis_of(most, SECONDS_PARTS, units, sizeof units / sizeof *units);
 }
 
 const char *axis_label(const axis_t *axis, size_t tick, char room[AXIS_LABEL])
