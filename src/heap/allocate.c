@@ -176,7 +176,8 @@ NOINLINE static void *take_apart_or_together(heap_t *heap, request_t *r)
 {
   KEEPS_FRAME();
   void *block = take_apart(heap, r);
-  if (block || (heap->apart_source && heap->apart_source->serves_all))
+  const apart_source_t *source = heap->apart_source;
+  if (block || (source && source->serves && source->serves(r->size, r->alignment)))
     return block;
   block = take_together(heap, r);
   if (block && r->in_profile && !r->in_granules && !heap_class_for(heap, size_with_guard(heap, r), r->alignment))

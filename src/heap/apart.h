@@ -36,8 +36,9 @@ typedef struct apart_source {
   /* Of so many frames is the stack that a record has while it is taken or given; 0: it has none. */
   unsigned frames_most;
 
-  /* A request that take() refuses is refused. A bin for it would take a record of the budget, and then find no slab. */
-  bool serves_all;
+  /* Whether the heap refuses such a request if take() does: a bin for it would take a record of the budget, and then find no
+   * slab. NULL: it never does. */
+  bool (*serves)(size_t size, size_t alignment);
 } apart_source_t;
 
 /* From now on, and before its first block, the heap's blocks are apart. Not for a guest. */

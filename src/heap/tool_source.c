@@ -61,7 +61,7 @@ static void give_malloced(const huge_apart_t *apart, const char *call)
 }
 
 static const apart_source_t malloc_source = {
-  .take = take_malloced, .bytes = malloced_bytes, .largest = largest_malloced, .give = give_malloced, .serves_all = true};
+  .take = take_malloced, .bytes = malloced_bytes, .largest = largest_malloced, .give = give_malloced, .serves = os_tool_serves};
 
 /* They count as blocks with heads: they move when their size changes, so that a use of the old address is found. A record leads
  * to what is the program's. */

@@ -189,12 +189,14 @@ bool os_tool_may_take(void)
 /* More is certain to be refused, which the tools call a mistake of the program. */
 #define LARGEST ((size_t)PTRDIFF_MAX >> (ADDRESS_BITS > 32 ? 20 : 2))
 
+bool os_tool_serves(size_t size, size_t alignment) { return size <= LARGEST && alignment <= alignment_most; }
+
 void *os_tool_take(size_t size, size_t alignment)
 {
   void *block = NULL;
   int saved = errno;
   KEEPS_FRAME();
-  if (size > LARGEST || alignment > alignment_most)
+  if (!os_tool_serves(size, alignment))
     block = NULL;
   else if (alignment <= _Alignof(max_align_t))
     block = c_library.allocate(size);

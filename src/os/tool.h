@@ -31,6 +31,9 @@ bool os_tool_is_valgrind(void);
 /* False: this library is malloc itself, and there is no other. */
 bool os_tool_may_take(void);
 
+/* Valgrind ends a program that asks for a larger alignment, and all tools complain of a size that nobody can have. */
+bool os_tool_serves(size_t size, size_t alignment);
+
 /* A block of the C library, or of the tool that stands for it; a power of two. NULL: there is none. */
 void *os_tool_take(size_t size, size_t alignment);
 

@@ -99,15 +99,20 @@ static void aligned(own_t *own)
   malloc_trim(0);
 }
 
+/* A stack for the next thread may be refused while one has all memory, and a block as long as others have not freed theirs. */
+static pthread_barrier_t all_are_here;
+
 /* Until the system refuses: a limit that is set late is no more than that. */
 static void exhausted(own_t *own)
 {
   size_t count = 0;
+  pthread_barrier_wait(&all_are_here);
   for (size_t size = MIB; size > 1000; size /= 4)
     while (count < BLOCKS && (own->blocks[count] = malloc(size)) != NULL)
       touched(own->blocks[count++], 64);
   MUST(count < BLOCKS && errno == ENOMEM);
   free_all(own, count);
+  pthread_barrier_wait(&all_are_here);
   free(touched(malloc(4 * MIB), 4 * MIB));
 }
 
@@ -233,6 +238,7 @@ int main(int argc, char **argv)
     MUST(setrlimit(RLIMIT_DATA, &limit) == 0);
   }
   unsigned count = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 0;
+  pthread_barrier_init(&all_are_here, NULL, count ? count : 1);
   if (!count) {
     own_t *own = own_of(0);
     seal(0);

@@ -337,6 +337,7 @@ void os_watch_faults(os_fault_fn *say) { os_fake.fault = say; }
 os_tool_t os_tool;
 void os_look_for_tool(void) {}
 bool os_tool_may_take(void) { return false; }
+bool os_tool_serves(size_t size, size_t alignment) { return (void)size, (void)alignment, false; }
 void *os_tool_take(size_t size, size_t alignment)
 {
   (void)size, (void)alignment;
