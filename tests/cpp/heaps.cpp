@@ -148,8 +148,14 @@ void test_a_walk()
   CHECK(one.walk([&](const pool_block_t &block) { one.deallocate(block.start); }) && one.stats().live_blocks == 0);
 }
 
-// One place in the program, also where a compiler unrolls the loop that it is called in.
+// One place in the program, also where a compiler unrolls the loop that it is called in. Without the optimizer the functions of
+// the header are functions of the program too, and the place is in the one that calls the library.
 __attribute__((noinline)) void *block_of_test_a_report(heap &from) { return from.allocate(1000); }
+#ifdef __OPTIMIZE__
+const char *const caller = "test_a_report";
+#else
+const char *const caller = "try_allocate";
+#endif
 
 void test_a_report()
 {
@@ -165,7 +171,7 @@ void test_a_report()
   std::fclose(file);
   CHECK(text.find("heap \"cpp-reported\": 3 blocks, 3,000 bytes live\n") == 0);
   const std::size_t place = text.find("3,000 bytes in 3 blocks from ");
-  CHECK(place != std::string::npos && text.find("test_a_report", place) != std::string::npos); // and nothing of the library
+  CHECK(place != std::string::npos && text.find(caller, place) != std::string::npos); // and nothing of the library
   const heap empty(std::nothrow, heap_options().budget(1));
   CHECK(!empty.report(fileno(stderr)));
 }
