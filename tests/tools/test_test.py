@@ -7,6 +7,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -24,14 +25,19 @@ test)
   cat "$STUBS/complaint" >&2
   exit "$(cat "$STUBS/status")"
   ;;
+introspect)
+  printf '[%s, %s]\n' "{\"build_by_default\": true, \"filename\": [\"$2/src/default\"]}" \
+    "{\"build_by_default\": false, \"filename\": [\"$2/tests/of_long\"]}"
+  ;;
 esac
 """
 DPKG_QUERY = r"""#!/bin/sh
 shift 3
 printf '%s\n' "$@" | grep -xFf "$STUBS/installed" | sed 's/$/ 1.0-2 installed/'
 """
-STUBS = {"meson": MESON, "dpkg-query": DPKG_QUERY, "ninja": "#!/bin/sh\n", "apt-get": "#!/bin/sh\nexit 100\n",
-         "sudo": '#!/bin/sh\nexec "$@"\n'}
+STUBS = {"meson": MESON, "dpkg-query": DPKG_QUERY, "ninja": '#!/bin/sh\necho ninja "$@" >>"$STUBS/calls"\n',
+         "apt-get": "#!/bin/sh\nexit 100\n", "sudo": '#!/bin/sh\nexec "$@"\n',
+         "python3": f'#!/bin/sh\nexec "{sys.executable}" "$@"\n'}   # not what looks for one first
 CMOCKA = {"stdout": "[==========] Running 5 test(s).\n[==========] 5 test(s) run.\n[==========] 2 test(s) run.\n",
           "stderr": "[  PASSED  ] 5 test(s).\n[  SKIPPED ] 1 test(s), listed below:\n"}
 
@@ -135,6 +141,11 @@ class Configuring(ToolsTest):
         os.environ["CC"] = "true"
         self.addCleanup(os.environ.pop, "CC")
         self.assertEqual(self.run_it("--quick")[2], 1)
+
+    def test_of_what_is_not_built_by_default_only_that_is_built_which_tests_run(self):
+        self.run_it("--quick")
+        calls = (self.stubs / "calls").read_text().splitlines()
+        self.assertEqual([call for call in calls if call.startswith("ninja ")], ["ninja -C build-test src/default"])
 
     def test_what_was_fetched_stays(self):
         for name in "build-test/kernels/vmlinuz", "build-test/tests/upstream/sources/tree":
