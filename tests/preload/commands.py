@@ -3,15 +3,15 @@
 
 import random
 
-from sandbox import Failure, case
+from sandbox import Failure, case, some_of
 
 
 @case("sqlite3")
 def sqlite3(sandbox):
-    return sandbox.run("sqlite3", "data.db", text="""
+    return sandbox.run("sqlite3", "data.db", text=f"""
 PRAGMA cache_size = 500;
 CREATE TABLE item(id INTEGER PRIMARY KEY, name TEXT, size INTEGER, note BLOB);
-WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 120000)
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {some_of(120000)})
   INSERT INTO item SELECT i, 'name' || (i * 7919 % 100003), i % 977, zeroblob(i % 200) FROM n;
 CREATE INDEX by_name ON item(name);
 CREATE INDEX by_size ON item(size, name);

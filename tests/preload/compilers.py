@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Compilers: as many small objects as programs have."""
 
-from sandbox import case
+from sandbox import case, some_of
 
 
 def c_source(functions, main="main"):
@@ -21,7 +21,7 @@ def c_source(functions, main="main"):
 
 @case("gcc")
 def gcc(sandbox):
-    sandbox.write("many.c", c_source(400))
+    sandbox.write("many.c", c_source(some_of(400)))
     sandbox.run("gcc", "-O2", "-c", "many.c", "-o", "many.o")
     sandbox.run("gcc", "many.o", "-o", "many", "-lm")
     return sandbox.digest("many.o") + sandbox.run("./many")
@@ -69,7 +69,7 @@ def gcc_lto(sandbox):
     """A compiler that holds the whole program at once, in several processes."""
     parts = [f"part{number}" for number in range(4)]
     for part in parts:
-        sandbox.write(f"{part}.c", c_source(250, main=part))
+        sandbox.write(f"{part}.c", c_source(some_of(250), main=part))
     sandbox.write("main.c", "".join(f"int {part}(void);\n" for part in parts)
                   + f"int main(void) {{ return {' | '.join(f'{part}()' for part in parts)}; }}\n")
     sandbox.run("gcc", "-O2", "-flto=2", "main.c", *(f"{part}.c" for part in parts), "-o", "whole", "-lm")

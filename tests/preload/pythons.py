@@ -7,7 +7,7 @@ import subprocess
 import sys
 import unittest
 
-from sandbox import STUCK_SECONDS, case
+from sandbox import STUCK_SECONDS, case, some_of
 
 
 def python_with_test(module):
@@ -27,11 +27,11 @@ def python_with_test(module):
 def python(sandbox):
     sandbox.environment["PYTHONMALLOC"] = "malloc"
     sandbox.environment["PYTHONHASHSEED"] = "1"
-    return sandbox.run(sys.executable, "-c", """
+    return sandbox.run(sys.executable, "-c", f"COUNT = {some_of(60000)}" + """
 import collections, hashlib, json, threading
 def churn(seed, results):
     data = collections.defaultdict(list)
-    for i in range(60000):
+    for i in range(COUNT):
         data[str(i * 7919 % (1000 + seed))].append({'i': i, 't': 'x' * (i % 50)})
     results[seed] = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 results = {}
@@ -49,9 +49,9 @@ print(sum(i * i for i in range(100000)))
 PYTHON_TIMINGS = ["test_search_anchor_at_beginning", "test_regression_gh94675", "test_timeout"]
 PYTHON_TESTS = {
     "quick": "test_json test_dict test_list test_re",
-    "slow": """test_tuple test_unicode test_bytes test_collections test_array test_gc test_thread test_threading_local
-test_ctypes test_xml_etree test_decimal test_descr test_exceptions test_long test_io test_fork1""",
-    "long": """test_itertools test_deque test_heapq test_sort test_string test_struct test_memoryview test_copy test_sqlite3
+    "slow": "test_collections test_gc test_thread test_threading_local test_xml_etree test_fork1",
+    "long": """test_tuple test_unicode test_bytes test_array test_ctypes test_decimal test_descr test_exceptions test_long
+test_io test_itertools test_deque test_heapq test_sort test_string test_struct test_memoryview test_copy test_sqlite3
 test_zlib test_bz2 test_lzma test_generators test_set test_codecs test_functools test_marshal test_ordered_dict
 test_coroutines test_buffer test_float test_csv test_datetime test_difflib test_enum test_inspect test_pickle
 test_pickletools test_plistlib test_range test_textwrap test_tokenize test_typing test_weakref test_tarfile

@@ -25,6 +25,11 @@ class Case(typing.NamedTuple):
     is_fine: typing.Callable
 
 
+def some_of(count):
+    """All of what a case does so often, in the suite long; else a third."""
+    return count if "ALL_CASES" in os.environ else count // 3
+
+
 def case(*programs, length="quick", name=None, is_fine=lambda result: False):
     """Registers a function of a Sandbox as a case that needs these programs; its result is what must be the same.
 

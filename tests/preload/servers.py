@@ -12,7 +12,7 @@ import socket
 import subprocess
 import time
 
-from sandbox import STUCK_SECONDS, Failure, case
+from sandbox import STUCK_SECONDS, Failure, case, some_of
 
 
 def redis_command(sandbox, *arguments):
@@ -28,18 +28,20 @@ def wait_until(condition, what):
 
 
 def redis_work(sandbox):
-    fill = "for i = 1, 100000 do redis.call('SET', 'k' .. i, string.rep('x', i % 500)) end"
+    keys = some_of(100000)
+    fill = f"for i = 1, {keys} do redis.call('SET', 'k' .. i, string.rep('x', i % 500)) end"
     redis_command(sandbox, "EVAL", fill, "0")
     # The benchmark's figures are timings; it only has to succeed, also while a child saves.
     redis_command(sandbox, "BGSAVE")
-    sandbox.run("redis-benchmark", "-s", "socket", "-n", "20000", "-q", "-t", "set,get,lpush,rpop,sadd,hset,zadd,mset")
+    sandbox.run("redis-benchmark", "-s", "socket", "-n", str(some_of(20000)), "-q", "-t",
+                "set,get,lpush,rpop,sadd,hset,zadd,mset")
     wait_until(lambda: "rdb_bgsave_in_progress:0" in redis_command(sandbox, "INFO", "persistence"), "the snapshot")
-    redis_command(sandbox, "EVAL", "for i = 1, 100000, 2 do redis.call('DEL', 'k' .. i) end", "0")
+    redis_command(sandbox, "EVAL", f"for i = 1, {keys}, 2 do redis.call('DEL', 'k' .. i) end", "0")
     redis_command(sandbox, "MEMORY", "PURGE")
     redis_command(sandbox, "BGREWRITEAOF")
     wait_until(lambda: "aof_rewrite_in_progress:0" in redis_command(sandbox, "INFO", "persistence"), "the rewrite")
     status = re.search(r"rdb_last_bgsave_status:\w+", redis_command(sandbox, "INFO", "persistence"))
-    return f"{redis_command(sandbox, 'DBSIZE')} {status[0]} {redis_command(sandbox, 'GET', 'k77778')}"
+    return f"{redis_command(sandbox, 'DBSIZE')} {status[0]} {redis_command(sandbox, 'GET', 'k27778')}"
 
 
 @case("redis-check-rdb", "redis-cli", "redis-benchmark")

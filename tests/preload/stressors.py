@@ -9,7 +9,7 @@ from sandbox import case
 # all that runs beside it, this test run too.
 STRESSORS = {
     "malloc": (("--malloc-bytes", "128m"), 15000, 60000),
-    "malloc-threads": (("--malloc-bytes", "16m", "--malloc-pthreads", "3", "--malloc-touch"), 2000, 40000),
+    "malloc-threads": (("--malloc-bytes", "16m", "--malloc-pthreads", "3", "--malloc-touch"), 500, 40000),
     "malloc-zero": (("--malloc-bytes", "32m", "--malloc-max", "4096", "--malloc-zerofree"), 20000, 100000),
     "fork": (("--fork-max", "4"), 1000, 15000),
     "vfork": ((), 1000, 15000),
