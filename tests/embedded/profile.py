@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: MIT
 """Builds the profile embedded and runs its test.
 
-usage: profile.py SOURCE-ROOT here | cortex-m3 | rv32
+usage: profile.py SOURCE-ROOT here [rest] | cortex-m3 | rv32
 
-`here`: for the machine that runs this. The others: for an emulated board, which qemu runs with 64 KiB of RAM, with the example
-for firmware. Each is built whole, without each of the parts that can be left out, and without all of them; the last and the
-first also so that code is made when the program is linked. Each time the library's names are looked at: it may ask for memcpy,
-memmove, memset and the compiler's own library, and for nothing else. Boards also run code for a processor without atomic
-operations. The text of the smallest programs is printed, and has a bound. Exit status 77: something that is needed is not
-installed."""
+`here`: for the machine that runs this, whole, and without all parts that can be left out, where code is made when the program
+is linked; with `rest`, in the other ways. The others: for an emulated board, which qemu runs with 64 KiB of RAM, with the
+example for firmware. For a board it is built whole, without each of the parts that can be left out, and without all of them;
+the last and the first also so that code is made when the program is linked. Each time the library's names are looked at: it may
+ask for memcpy, memmove, memset and the compiler's own library, and for nothing else. Boards also run code for a processor
+without atomic operations. The text of the smallest programs is printed, and has a bound. Exit status 77: something that is
+needed is not installed."""
 
 import os
 import pathlib
@@ -31,6 +32,7 @@ PARTS = ["checks", "hooks", "growth", "eviction", "overflow", "hot_objects"]
 LINKED = ["-Db_lto=true"]
 NOTHING = "-Dembedded_without=" + ",".join(PARTS)
 BUILDS = {"all": [], "all, linked": LINKED, "nothing, linked": [*LINKED, NOTHING]}
+HERE_ALWAYS = {"all", "nothing, linked"}
 # The second has no atomic operations.
 SIMPLER = {"cortex-m3": ("cortex-m3", "cortex-m0plus"), "rv32": ("rv32imac", "rv32imc")}
 SHORT_WORDS = {"all, short words": ["-Dc_args=-DTIDEPOOL_WORD_BITS=32"]} # of bitmaps: what boards have
@@ -129,8 +131,14 @@ def build_and_run(root, board, name, options):
     return lines
 
 
+def builds_for(board, words):
+    if board != "here":
+        return BUILDS | MORE_BUILDS | SIMPLER_BUILDS
+    return {name: options for name, options in (BUILDS | SHORT_WORDS).items() if (name in HERE_ALWAYS) == (words != ["rest"])}
+
+
 def main():
-    if len(sys.argv) != 3 or sys.argv[2] not in BOARDS:
+    if len(sys.argv) < 3 or sys.argv[2] not in BOARDS or sys.argv[3:] not in ([], ["rest"]):
         sys.exit(__doc__)
     root, board = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
     tools, emulator, _ = BOARDS[board] or ("", [], [])
@@ -139,7 +147,7 @@ def main():
     if missing:
         print(f"skipped: not installed: {', '.join(missing)}")
         return SKIPPED
-    for name, options in (BUILDS | (SHORT_WORDS if board == "here" else MORE_BUILDS | SIMPLER_BUILDS)).items():
+    for name, options in builds_for(board, sys.argv[3:]).items():
         print(f"{board}, {name}: {build_and_run(root, board, name, options)} lines")
     return 0
 

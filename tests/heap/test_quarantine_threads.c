@@ -38,7 +38,7 @@ static void by_two_threads(void **state)
 {
   (void)state;
   for (size_t k = 0; k < COUNT_OF(kinds); k++)
-    for (size_t i = 0; i < 10; i++)
+    for (size_t i = 0; i < some_of(10); i++)
       if (!(kinds[k].flags & POOL_HEAP_SINGLE_THREAD))
         aborts_with(all_at_once, (void *)(uintptr_t)&kinds[k], "freed twice");
 }
@@ -51,7 +51,7 @@ static void work(size_t index, void *context)
   uint64_t dice = index;
   void *blocks[40] = {0};
   size_t length[40] = {0};
-  for (size_t i = 0; i < 6000; i++) {
+  for (size_t i = 0; i < some_of(6000); i++) {
     size_t at = below(&dice, COUNT_OF(blocks));
     must(!blocks[at] || pattern_holds(blocks[at], length[at], index << 16 | at));
     pool_heap_free(heap, blocks[at]);
@@ -155,7 +155,7 @@ static void a_fork_meanwhile(void **state)
       busy_t busy = {.heap = heap_with(kinds[k]), .trims = trims};
       pthread_t thread;
       assert_int_equal(pthread_create(&thread, NULL, be_busy, &busy), 0);
-      for (size_t i = 0; i < FORKS; i++) {
+      for (size_t i = 0; i < some_of(FORKS); i++) {
         void *blocks[BLOCKS];
         for (size_t b = 0; b < BLOCKS && trims; b++)
           blocks[b] = pool_heap_alloc(busy.heap, 100);

@@ -58,7 +58,7 @@ static void a_reserve_serves_any_size_class(void **state)
                                     1000000, 1 << 20,  5000000, 9000000,   31 << 20};
   for (size_t r = 0; r < COUNT_OF(reserves); r++) {
     size_t reserve = reserves[r], most = reserve <= 1 << 20 ? 32 << 10 : reserve <= 8 << 20 ? 64 << 10 : 256 << 10;
-    for (size_t size = 16; size <= most && size <= reserve; size += size < 512 ? 48 : size / 5)
+    for (size_t size = 16; size <= most && size <= reserve; size += step_of(size < 512 ? 48 : size / 5))
       for (unsigned checked = 0; checked <= POOL_HEAP_CHECKED; checked += POOL_HEAP_CHECKED)
         serves((pool_heap_options_t){.reserve = reserve, .flags = (size % 3 ? 0 : POOL_HEAP_SINGLE_THREAD) | checked}, size);
     for (size_t i = 0; i < COUNT_OF(own) && own[i] <= reserve; i++)
@@ -72,7 +72,7 @@ static void a_reserve_serves_any_size_class(void **state)
 static void all_of_the_budget_reserved(void **state)
 {
   (void)state;
-  for (size_t kib = 64; kib <= 64 << 10; kib += kib < 4096 ? 64 : 1024) {
+  for (size_t kib = 64; kib <= 64 << 10; kib += step_of(kib < 4096 ? 64 : 1024)) {
     size_t bytes = kib << 10;
     pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = bytes, .reserve = bytes});
     assert_non_null(heap);

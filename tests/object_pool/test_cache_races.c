@@ -50,7 +50,7 @@ static void fork_at_any_moment(void **state)
   atomic_store(&stop, false);
   for (int t = 0; t < 3; t++)
     must(pthread_create(&threads[t], NULL, get_and_put, pool) == 0);
-  for (int i = 0; i < 300; i++) {
+  for (int i = 0; i < (int)some_of(300); i++) {
     object_pool_put(pool, object_pool_get(pool));
     slots_fork(pool, use_in_child);
   }
@@ -75,7 +75,7 @@ static void *take_part(void *argument)
   party_t *party = argument;
   dice_t dice = {(uintptr_t)&dice * 7};
   slot_t *mine[20] = {NULL};
-  for (int turn = 0; turn < TURNS; turn++) {
+  for (int turn = 0; turn < (int)some_of(TURNS); turn++) {
     slot_t **own = &mine[dice_below(&dice, 20)];
     if (!*own)
       *own = object_pool_get(party->pool);
@@ -145,7 +145,7 @@ static void *stay_within(void *argument)
   const guest_t *guest = argument;
   slot_t *mine[40] = {NULL};
   dice_t dice = {guest->seed};
-  for (int round = 0; round < ROUNDS_OF_A_GUEST; round++) {
+  for (int round = 0; round < (int)some_of(ROUNDS_OF_A_GUEST); round++) {
     slot_t **own = &mine[dice_below(&dice, guest->most)];
     if (*own) {
       must((*own)->owner == guest->seed);

@@ -3,7 +3,7 @@
  * Programs without a bug, in which memory that a tool knows is inside of other memory that it knows, or which options that they
  * did not ask for might lead astray: correct.py has that nobody says anything.
  *
- * usage: correct CASE */
+ * usage: correct CASE    all: one after the other */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -240,10 +240,11 @@ int main(int count, char **arguments)
   } cases[] = {{"arrays", arrays},    {"nested", nested},   {"contexts", contexts},
                {"wiped", wiped},      {"classes", classes}, {"later_budgets", later_budgets},
                {"children", children}};
+  bool found = false;
   for (size_t i = 0; count == 2 && i < sizeof cases / sizeof *cases; i++)
-    if (!strcmp(cases[i].name, arguments[1])) {
+    if (!strcmp(cases[i].name, arguments[1]) || !strcmp("all", arguments[1])) {
       cases[i].run();
-      return 0;
+      found = true;
     }
-  return 2;
+  return found ? 0 : 2;
 }

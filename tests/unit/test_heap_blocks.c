@@ -37,7 +37,7 @@ static void random_traffic(void *options)
   pool_heap_t *heap = heap_new(options);
   size_t live = 0;
   memset(blocks, 0, sizeof blocks);
-  for (size_t i = 0; i < 20000; i++) {
+  for (size_t i = 0; i < some_of(20000); i++) {
     size_t at = dice_below(&dice, 500), size = 1 + dice_below(&dice, (size_t)16 << dice_below(&dice, 14));
     void *moved = NULL;
     errno = 77;
@@ -122,7 +122,7 @@ static void come_and_go(void *options)
 {
   os_fake_heal();
   size_t mapped = 0;
-  for (size_t turn = 0; turn < 40; turn++) {
+  for (size_t turn = 0; turn < some_of(40); turn++) {
     pool_heap_t *heap = heap_new(options);
     fill(heap, 100, 2000);
     fill(heap, 5000, 20);

@@ -183,9 +183,9 @@ static void live_with_failures(void *argument)
 /* `length` calls in a row fail, from each `step`-th on in turn. */
 static void fail_everywhere(const struct kind *kind, uint64_t length, uint64_t step)
 {
-  uint64_t refused = 0, n = 1 - step;
+  uint64_t refused = 0, n = 1 - step_of(step);
   do {
-    n += step;
+    n += step_of(step);
     failures_t failures = {kind, n, n + length < n ? UINT64_MAX : n + length};
     *report = (report_t){0};
     in_child_named(kind->name, live_with_failures, &failures);

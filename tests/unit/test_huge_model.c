@@ -103,7 +103,7 @@ static void model(void *argument)
   model = (model_t){.dice = {*(const uint64_t *)argument}};
   window_up();
   have_records();
-  for (size_t i = 0; i < 12000; i++) {
+  for (size_t i = 0; i < some_of(12000); i++) {
     if (i % 150 == 0)
       vary(&model.dice);
     model_step(&model);

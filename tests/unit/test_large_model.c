@@ -131,7 +131,7 @@ static void model(void *argument)
                     .dice = {(uint64_t)(kind - kinds)},
                     .checked = kind->options.flags & POOL_HEAP_CHECKED};
   must(model.heap);
-  for (size_t step = 0; step < MODEL_STEPS; step++) {
+  for (size_t step = 0; step < some_of(MODEL_STEPS); step++) {
     size_t i = dice_below(&model.dice, BLOCKS), n = dice_below(&model.dice, 100);
     if (step % 50 == 0)
       vary(&model.dice);

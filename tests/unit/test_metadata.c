@@ -82,7 +82,7 @@ static void pages_used_again(void *argument)
   window_up();
   os_fake.page_size = *(const size_t *)argument;
   size_t page = os_page_size(), mapped = 0;
-  for (size_t turn = 0; turn < 50; turn++) {
+  for (size_t turn = 0; turn < some_of(50); turn++) {
     for (size_t pages = 1; pages <= 40; pages += pages / 3 + 1) {
       char *record = metadata_take(pages * page, page), *plain = metadata_take(pages * page, METADATA_ALIGNMENT);
       must(record && plain && (uintptr_t)record % page == 0 && all_zero(record, pages * page) && all_zero(plain, pages * page));
@@ -149,13 +149,14 @@ static void of_other_sizes(void *argument)
 /* Also those below a page: of one size in each round, and others in between that stay until the next. */
 static void small_ones_of_other_sizes(void *argument)
 {
-  enum { MOST = 4 << 20, ROUNDS = 60, STAY_MOST = 40 };
+  enum { MOST = 4 << 20, STAY_MOST = 40 };
+  const size_t rounds = some_of(60);
   static char *records[MOST / 64];
   dice_t dice = {*(const uint64_t *)argument};
   char *stays[STAY_MOST] = {0};
   window_up();
   size_t mapped_before = os_fake.mapped_bytes, stay_size = 0, touched_before = metadata_touched();
-  for (size_t round = 0; round < ROUNDS; round++) {
+  for (size_t round = 0; round < rounds; round++) {
     size_t size = 1 + dice_below(&dice, (size_t)64 << dice_below(&dice, 7)), count = MOST / (size + size / 4 + 64), stay = 0,
            new_size = 1 + dice_below(&dice, 4000);
     char *new_stays[STAY_MOST];
@@ -221,12 +222,13 @@ static void of_one_kind(void *argument)
  * meanwhile. */
 static void cleaning_refused(void *argument)
 {
-  enum { ROWS = 60, ROUNDS = 300 };
+  enum { ROWS = 60 };
+  const size_t rounds = some_of(300);
   record_t rows[ROWS] = {0};
   dice_t dice = {*(const uint64_t *)argument};
   window_up();
   size_t touched = 0;
-  for (size_t round = 0; round < ROUNDS; round++) {
+  for (size_t round = 0; round < rounds; round++) {
     for (size_t i = 0; i < ROWS; i++) {
       os_fake.fail_kinds = dice_below(&dice, 2) ? 1 << OS_PURGE : 0;
       record_t *row = &rows[dice_below(&dice, ROWS)];
@@ -247,7 +249,7 @@ static void cleaning_refused(void *argument)
     metadata_trim();
     os_fake_heal();
     metadata_trim();
-    touched = round == ROUNDS / 10 ? metadata_touched() : touched;
+    touched = round == rounds / 10 ? metadata_touched() : touched;
   }
   must(metadata_bytes() == 0 && metadata_touched() <= touched + 16 * 4096);
 }

@@ -275,7 +275,7 @@ enum { A_FEW = 7 };
 static void fail_everywhere(uint64_t length, uint64_t step)
 {
   uint64_t refused = 0, n = 1;
-  for (bool touched = true; touched; n += step) {
+  for (bool touched = true; touched; n += step_of(step)) {
     failures_t failures = {n, n + length < n ? UINT64_MAX : n + length};
     *report = (report_t){0};
     in_child(run_in_child, &failures);

@@ -90,7 +90,7 @@ static void model_step(model_t *model)
 static void against_the_model(space_t *space, uint64_t seed, bool failures)
 {
   model_t model = {.space = space, .dice = {seed}};
-  for (size_t i = 0; i < MODEL_STEPS; i++) {
+  for (size_t i = 0; i < some_of(MODEL_STEPS); i++) {
     if (failures && i % 100 == 0) {
       os_fake.fail_kinds = dice_below(&model.dice, 2) ? 0 : (uint32_t)dice_roll(&model.dice) & ~(uint32_t)(1 << OS_MAP);
       os_fake.fail_halfway = dice_below(&model.dice, 2);

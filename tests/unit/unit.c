@@ -12,6 +12,8 @@ enum { STUCK_SECONDS = 600 }; /* how long a child takes is up to the machine */
 /* Its handlers would go on with the next test in the child. */
 static const int of_cmocka[] = {SIGABRT, SIGSEGV, SIGFPE, SIGILL, SIGBUS};
 
+bool is_long(void) { return getenv("ALL_CASES") != NULL; }
+
 void must_failed(const char *file, int line, const char *condition)
 {
   fprintf(stderr, "%s:%d: must(%s)\n", file, line, condition);

@@ -55,6 +55,12 @@ int end_of_child(void (*run)(void *), void *argument);
 /* Runs it in a child that must end with abort(), its last words on standard error containing `words`. */
 void aborts_with(void (*run)(void *), void *argument, const char *words);
 
+/* With ALL_CASES in the environment, as in the suite long, all of what is tried very often; else a third, and each third
+ * failure. */
+bool is_long(void);
+static inline size_t some_of(size_t count) { return is_long() ? count : count / 3; }
+static inline uint64_t step_of(uint64_t step) { return is_long() ? step : 3 * step; }
+
 /* Runs it in a thread, to its end. */
 void in_thread(void *(*work)(void *), void *argument);
 
