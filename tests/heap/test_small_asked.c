@@ -21,7 +21,7 @@ static void owns(const owned_t *owned)
   static size_t sizes[SLOTS];
   uint64_t dice = 1;
   memset(blocks, 0, sizeof blocks);
-  for (size_t i = 0; i < TURNS; i++) {
+  for (size_t i = 0; i < some_of(TURNS); i++) {
     size_t at = below(&dice, SLOTS);
     if (!owned->stays && i % TURNS_TO_RESET == 0) {
       pool_heap_reset(owned->heap);

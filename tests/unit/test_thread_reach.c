@@ -219,7 +219,7 @@ static void *fight(void *argument)
   static _Thread_local void *mine[MINE];
   dice_t dice = {(uintptr_t)argument};
   size_t count = 0;
-  for (size_t i = 0; i < 60000; i++) {
+  for (size_t i = 0; i < some_of(60000); i++) {
     size_t size = 16 + dice_below(&dice, 30) * 40;
     if (count < MINE && dice_below(&dice, 100) < (i / 5000 % 2 ? 10 : 90)) {
       void *block = pool_heap_alloc(limited, size);
