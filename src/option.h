@@ -3,13 +3,13 @@
 #ifndef OPTION_H
 #define OPTION_H
 
-#include "base/bits.h"
+#include "base/low_water.h"
 
 typedef enum option_huge_pages { HUGE_PAGES_NEVER, HUGE_PAGES_AUTO, HUGE_PAGES_ALWAYS } option_huge_pages_t;
 
 enum {
   PURGE_DELAY_DEFAULT_MS = 100,
-  TICKS_PER_DELAY = 4,
+  TICKS_PER_DELAY = LOW_WATER_EPOCHS,
   OPTION_PATH_SIZE = 256,
   SITES_MOST = 16,
   SAMPLE_BYTES_LOG2_MOST = 31,

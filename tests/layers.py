@@ -15,8 +15,8 @@ import tempfile
 # Bottom up: a folder of src ("" is src itself) and its units, which are pairs of .c and .h or one of the two. A unit may
 # include itself and what stands before it.
 LAYERS = [
-    ("base", ["machine", "profile", "shared", "bits", "grown", "bit_tree", "pattern", "text", "span_tree", "range_tree",
-              "granules", "granules_kept", "granules_beside", "granule_rows", "granules_index", "granules_cut"]),
+    ("base", ["machine", "profile", "shared", "bits", "low_water", "grown", "bit_tree", "pattern", "text", "span_tree",
+              "range_tree", "granules", "granules_kept", "granules_beside", "granule_rows", "granules_index", "granules_cut"]),
     ("os", ["embedded/atomics", "embedded/errno", "embedded/string", "os", "tool", "probe", "places", "thread_local", "lock",
             "closure", "linux", "linux_output", "linux_threads", "linux_faults", "linux_reader",
             "linux_tables", "linux_find_object", "linux_modules", "linux_expression", "linux_seen", "linux_registers",

@@ -34,6 +34,7 @@ void bin_init(bin_t *bin, const bin_make_t *make)
   bin->plane = bin->cached ? make->plane : BIN_PLANE_NONE;
   bin->purges = make->purges && size >= PURGE_LEAST_PAGES * os_page_size();
   bin->lock.solo = make->single_thread;
+  bin->purges_in_puts = make->single_thread || !make->space->purge_delay_ms;
   if (make->single_thread && make->depots)
     depots_begin_for_one_thread(&bin->depots);
   slabs_size_magazines(bin);
@@ -71,7 +72,7 @@ void bin_put(bin_t *bin, void *const *blocks, size_t count)
 {
   closure_acquire(LOCKS_OF_BINS, &bin->lock);
   due_note_use(bin);
-  slabs_put(bin, blocks, count, 0, true);
+  slabs_put(bin, blocks, count, 0);
   lock_release(&bin->lock);
 }
 
@@ -166,10 +167,10 @@ void **bin_exchange_empty(bin_t *bin, void **empty, unsigned capacity, unsigned 
 }
 
 /* The entries of a magazine go back to the slabs; nothing but word 0 is written to it. Under the bin's lock. */
-static void put_entries(bin_t *bin, void **top, unsigned shard, bool purge)
+static void put_entries(bin_t *bin, void **top, unsigned shard)
 {
   size_t n = magazine_entries(top);
-  slabs_put(bin, top - n + 1, n, shard, purge);
+  slabs_put(bin, top - n + 1, n, shard);
 }
 
 static void put_all(bin_t *bin, void **top, unsigned shard)
@@ -177,7 +178,7 @@ static void put_all(bin_t *bin, void **top, unsigned shard)
   bool shared = closure_acquire(LOCKS_OF_BINS, &bin->lock);
   due_note_use(bin);
   add_depots(bin);
-  put_entries(bin, top, shard, true);
+  put_entries(bin, top, shard);
   closure_release(&bin->lock, shared);
 }
 
@@ -334,78 +335,78 @@ bool bin_depot_holds(bin_t *bin, const void *block)
 
 /* Takes up to `most` magazines out of a depot. Under the bin's lock, so that a block on the way is in nobody's eyes live; but
  * not under the depot's, so that threads may go on with it. */
-static void depot_shrink(bin_t *bin, unsigned shard, size_t most, bool purge)
+static void depot_shrink(bin_t *bin, unsigned shard, size_t most)
 {
   depot_t *depot = depot_at(&bin->depots, shard);
   void **top;
   for (size_t i = 0; i < most && (top = depot_shed(&bin->depots, depot)) != NULL; i++) {
-    put_entries(bin, top, shard, purge);
+    put_entries(bin, top, shard);
     depots_put_empty(&bin->depots, shard, magazine_of(top));
   }
 }
 
 /* What stayed in a depot for the whole epoch was not needed. While blocks are out, an unused slab may stay
- * (slab_after_put()). */
-static void tick(bin_t *bin)
+ * (slab_after_put()). Returns how many of the `blocks` are left for other bins to purge. */
+static size_t tick(bin_t *bin, size_t blocks, uint64_t now_ms)
 {
   for (unsigned i = 0; i < depots_shards(&bin->depots); i++) {
     depot_t *depot = depot_at(&bin->depots, i);
-    depot_shrink(bin, i, depot_low(depot), false); /* many: their system calls would keep one caller for long */
+    depot_shrink(bin, i, depot_low(depot));
     depot_begin_epoch(depot);
   }
   depots_halve_bound(&bin->depots);
-  bin->taken_again /= 2;
+  if (bin_purges(bin))
+    blocks = slabs_purge_unneeded(bin, blocks, now_ms);
   if (!bin->outstanding)
     slabs_close_unused(bin, CLOSE_LEAST_BYTES);
+  return blocks;
 }
 
-void bin_tick(bin_t *bin)
+void bin_tick(bin_t *bin, uint64_t now_ms)
 {
   closure_acquire(LOCKS_OF_BINS, &bin->lock);
-  tick(bin);
+  tick(bin, SIZE_MAX, now_ms);
   lock_release(&bin->lock);
 }
 
-/* Says whether nothing is left that time alone would change. Such a bin is not due until it is used again. Of its depots that
- * is looked at once the bin is not due any more (note_exchange()). */
+/* Says whether nothing is left that time alone would change. Such a bin is not due until it is used again: its depots are
+ * looked at once more after that (note_exchange()), and idle blocks that the system refused to purge wait for it too. */
 static bool due_ends(bin_t *bin)
 {
-  if (bin->taken_again || space_wants_ticks(bin->space) || !depots_seem_quiet(&bin->depots))
+  if ((bin->idle && !bin->purge_failed) || space_wants_ticks(bin->space) || !depots_seem_quiet(&bin->depots))
     return false;
   __atomic_store_n(&bin->due, false, __ATOMIC_RELAXED);
   return depots_are_quiet(&bin->depots);
 }
 
-/* A bin may have ended between the list and this lock. It stays due as long as its region has something for a tick. */
-static void tick_due(bin_t *bin)
+/* A bin may have ended between the list and this lock. A region has no tick of its own: it is ticked with its bins, which stay
+ * due as long as it has something for a tick. */
+static size_t tick_due(bin_t *bin, size_t blocks, uint64_t now_ms)
 {
+  if (bin->space->fixed && bin->space->purgeable)
+    space_tick_region(bin->space, now_ms);
   closure_acquire(LOCKS_OF_BINS, &bin->lock);
   if (!bin->ended) {
-    tick(bin);
+    blocks = tick(bin, blocks, now_ms);
     if (!due_ends(bin))
       due_enter(bin);
   }
   lock_release(&bin->lock);
+  return blocks;
 }
 
-/* While a purge is under way it is one bin at a time where callers come often, since each bin may give the space many slabs to
- * purge. */
-static bool may_go_on(size_t done, size_t most, size_t most_purging)
-{
-  return done < (space_purge_is_under_way(&space_of_process) ? min_size(most_purging, most) : most);
-}
-
-/* A region has no tick of its own: it is ticked with its bins. */
+/* While a purge is under way callers that come often tick one bin at a time, since each may give the space many slabs to purge.
+ * The bins share the blocks that one caller may purge: one that has more goes on at its next tick. */
 unsigned bins_tick(unsigned most, uint64_t now_ms)
 {
   static pace_t pace; /* under the lock of the caller's */
-  size_t most_purging = max_size(pace_steps(&pace, now_ms) / STEPS_PER_BIN, 1);
+  size_t steps = pace_steps(&pace, now_ms), most_purging = max_size(steps / STEPS_PER_BIN, 1),
+         blocks = steps * PURGE_STEP_BLOCKS;
   unsigned done = 0;
-  for (bin_t *bin; may_go_on(done, most, most_purging) && (bin = due_next()) != NULL; done++) {
-    if (bin->space->fixed && bin->space->purgeable)
-      space_tick_region(bin->space, now_ms);
-    tick_due(bin);
-  }
+  for (bin_t *bin; blocks && done < most && (done < most_purging || !space_purge_is_under_way(&space_of_process)) &&
+                   (bin = due_next()) != NULL;
+       done++)
+    blocks = tick_due(bin, blocks, now_ms);
   return done;
 }
 
@@ -414,7 +415,7 @@ void bin_drain(bin_t *bin)
 {
   closure_acquire(LOCKS_OF_BINS, &bin->lock);
   for (unsigned i = 0; i < depots_shards(&bin->depots); i++)
-    depot_shrink(bin, i, SIZE_MAX, true);
+    depot_shrink(bin, i, SIZE_MAX);
   slabs_close_unused(bin, 0);
   lock_release(&bin->lock);
 }
@@ -422,7 +423,7 @@ void bin_drain(bin_t *bin)
 size_t bin_purge(bin_t *bin)
 {
   closure_acquire(LOCKS_OF_BINS, &bin->lock);
-  size_t bytes = bin_purges(bin) ? slabs_purge(bin) : 0;
+  size_t bytes = bin_purges(bin) ? slabs_purge(bin, SIZE_MAX) : 0;
   lock_release(&bin->lock);
   return bytes;
 }

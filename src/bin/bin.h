@@ -82,7 +82,7 @@ bool bin_ask(bin_t *bin, const run_t *slab, const void *address, char **block);
 bool bin_live_word(bin_t *bin, const run_t *slab, const char *start, size_t w, word_t *live);
 
 /* Depot magazines that nobody needed since the last call go back to the slabs, unused slabs to the space. */
-void bin_tick(bin_t *bin);
+void bin_tick(bin_t *bin, uint64_t now_ms);
 
 /* The same for bins that are due, at most so many; returns how many. The caller holds what keeps bins from ending. */
 unsigned bins_tick(unsigned most, uint64_t now_ms);

@@ -55,16 +55,16 @@ size_t slab_take_free(run_t *slab, size_t block_size, void **blocks, size_t want
   return got;
 }
 
-/* Free blocks next to each other go back in one call of the system. If it refuses one group, it is not asked for the others:
- * they stay idle, and the next call tries again. */
-size_t slab_purge(run_t *slab, space_t *space, size_t block_size)
+/* Neighbours are purged in one system call. If the system refuses one group, the others stay idle too, and the next call tries
+ * again. The lowest blocks are taken first, so the highest are purged first. */
+size_t slab_purge(run_t *slab, space_t *space, size_t block_size, size_t most)
 {
   size_t bytes = 0;
-  for (word_t idle; (idle = slab->bitmap[0] & ~slab->purged) != 0;) {
-    unsigned from = lowest_bit(idle), to = from;
+  for (word_t idle; most && (idle = slab->bitmap[0] & ~slab->purged) != 0;) {
+    unsigned to = highest_bit(idle) + 1, from = to;
     word_t group = 0;
-    while (to < slab->capacity && idle >> to & 1)
-      group |= bit_of(to++);
+    for (; most && from && idle >> (from - 1) & 1; most--)
+      group |= bit_of(--from);
     size_t purged = space_purge_inside(space, slab->start + from * block_size, slab->start + to * block_size);
     if (!purged)
       break;

@@ -33,12 +33,15 @@ void slab_empty(run_t *slab);
 size_t slab_take_free(run_t *slab, size_t block_size, void **blocks, size_t want);
 size_t slab_take_fresh(run_t *slab, size_t block_size, void **blocks, size_t want);
 
-/* Gives the whole pages inside the free blocks back to the system; returns their bytes. The blocks are of two pages at least,
- * and 64 at most. */
-size_t slab_purge(run_t *slab, space_t *space, size_t block_size);
+/* Purges the whole pages inside up to `most` free blocks, the highest first, and returns their bytes. The slab has at most 64
+ * blocks, of two pages at least. */
+size_t slab_purge(run_t *slab, space_t *space, size_t block_size, size_t most);
 
 /* Free blocks that hold memory. */
 static inline size_t slab_idle(const run_t *slab) { return slab->free_count - (size_t)__builtin_popcountll(slab->purged); }
+
+/* Whether none of its free blocks holds memory. */
+static inline bool slab_is_purged(const run_t *slab) { return slab->purged && !(slab->bitmap[0] & ~slab->purged); }
 
 static inline bool slab_is_unused(const run_t *slab) { return slab->free_count == slab->fresh; }
 static inline bool slab_has_fresh(const run_t *slab) { return slab->fresh != slab->capacity; }

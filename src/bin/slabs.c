@@ -5,7 +5,9 @@
  * leaves it in a list of its own, from which it is opened again. */
 #include "bin/slabs.h"
 #include "misuse.h"
+#include "os/os.h"
 #include "space/huge_edge.h"
+#include "space/pace.h"
 #include <string.h>
 
 enum {
@@ -21,8 +23,6 @@ enum {
   STOCK_SHARE = 64, /* of a large class a stock holds this part of the blocks */
 
   DEPOT_GROWTH_SLAB = 16, /* magazines more for a slab whose blocks change shards */
-
-  IDLE_LEAST_BYTES = 1 << 20, /* free blocks of a bin that purges, or as many as were taken again lately */
 
   SLAB_BLOCKS_LEAST = 8,
   SLAB_WASTE = 32,            /* this part of a slab at most, if that can be */
@@ -68,14 +68,17 @@ size_t slabs_bytes_for(size_t block_size, unsigned unit_log2, bool tight)
 
 /* ---- lists ---- */
 
-/* Blocks are taken from a slab with few free ones, so that a slab with many becomes unused. Quarters are enough for it. */
+/* Blocks are taken from a slab with few free ones, so that a slab with many becomes unused. Quarters are enough for that. A
+ * slab whose free blocks hold no memory comes last. */
 static unsigned slab_list_of(const run_t *slab)
 {
   uint32_t f = slab->free_count, q = slab->quarter;
-  return f == 0 ? SLAB_NONE_FREE : SLAB_PARTIAL_1 + (f > q) + (f > 2 * q) + (f > 3 * q);
+  if (f == 0)
+    return SLAB_NONE_FREE;
+  return slab_is_purged(slab) ? SLAB_PURGED : SLAB_PARTIAL_1 + (f > q) + (f > 2 * q) + (f > 3 * q);
 }
 
-static bool is_partial(unsigned list) { return list >= SLAB_PARTIAL_1 && list <= SLAB_PARTIAL_4; }
+static bool is_partial(unsigned list) { return list >= SLAB_PARTIAL_1 && list <= SLAB_PURGED; }
 
 static void slab_leave_list(bin_t *bin, run_t *slab)
 {
@@ -186,7 +189,7 @@ static size_t slab_touched(const bin_t *bin, const run_t *slab) { return (size_t
 /* Taking from the fullest slab leaves the emptiest alone, so that it becomes unused. */
 static run_t *fullest_partial(const bin_t *bin)
 {
-  for (unsigned list = SLAB_PARTIAL_1; list <= SLAB_PARTIAL_4; list++)
+  for (unsigned list = SLAB_PARTIAL_1; bin->partial_count && list <= SLAB_PURGED; list++)
     if (bin->slabs[list])
       return bin->slabs[list];
   return NULL;
@@ -200,6 +203,15 @@ void slabs_note_change(bin_t *bin, size_t by)
   depots_grow(&bin->depots, by, capacity * 3 / (4u * __atomic_load_n(&bin->magazine_capacity, __ATOMIC_RELAXED)));
 }
 
+/* Takes free blocks of a slab where some of those may be purged. */
+NOINLINE static size_t take_purgeable(bin_t *bin, run_t *slab, void **blocks, size_t want)
+{
+  size_t idle = slab_idle(slab), got = slab_take_free(slab, bin->block_size, blocks, want);
+  bin->idle -= idle - slab_idle(slab);
+  low_water_note(&bin->low_idle, bin->idle);
+  return got;
+}
+
 /* Fresh blocks are taken only if there is no free one, so that memory which nobody asked for is not touched; and never together
  * with free ones, so that *past is true of all. Fewer blocks than wanted stand at the end of the array, and are moved to its
  * start. */
@@ -211,14 +223,10 @@ size_t slabs_take(bin_t *bin, void **blocks, size_t want, unsigned shard, block_
     /* These blocks were given back by threads of another shard, so they change threads: the depots may grow. */
     if (slab->shard != shard)
       slabs_note_change(bin, DEPOT_GROWTH_SLAB);
-    size_t idle = bin_purges(bin) ? slab_idle(slab) : 0;
-    got += slab_take_free(slab, bin->block_size, blocks, want - got);
-    if (bin_purges(bin))
-      bin->idle -= idle - slab_idle(slab);
+    got += bin_purges(bin) ? take_purgeable(bin, slab, blocks, want - got)
+                           : slab_take_free(slab, bin->block_size, blocks, want - got);
     slab_relist(bin, slab);
   }
-  /* Only free blocks count: a fresh one has held no memory, so keeping it idle would have saved nothing. */
-  bin->taken_again += got;
   bool is_fresh = !got;
   if (!got) {
     slab = bin->current;
@@ -250,21 +258,39 @@ static void slab_after_put(bin_t *bin, run_t *slab)
     slab_relist(bin, slab);
 }
 
-static size_t purge_slab(bin_t *bin, run_t *slab)
+/* Purges up to `most` free blocks of one slab, and returns how many they were. */
+static size_t purge_slab(bin_t *bin, run_t *slab, size_t most, size_t *bytes)
 {
-  bin->idle -= slab_idle(slab);
-  size_t bytes = slab_purge(slab, bin->space, bin->block_size);
-  bin->idle += slab_idle(slab);
-  return bytes;
+  size_t idle = slab_idle(slab);
+  *bytes += slab_purge(slab, bin->space, bin->block_size, most);
+  size_t purged = idle - slab_idle(slab);
+  bin->idle -= purged;
+  bin->purge_failed = purged < min_size(idle, most);
+  low_water_lessen(&bin->low_idle, purged);
+  slab_relist(bin, slab);
+  return purged;
 }
 
-/* Notes that `count` blocks of the slab are free again. If more memory is idle than was taken again lately, that of this slab
- * goes back. An unused slab is left alone: it is about to be closed, or kept to serve next. */
-static void note_idle(bin_t *bin, run_t *slab, size_t count, bool purge)
+/* No other thread may look at a bin of one thread, so its own puts look at the clock. */
+COLD static void tick_alone(bin_t *bin)
+{
+  pace_t last = bin->epoch_ms;
+  uint64_t now = os_now_ms();
+  slabs_purge_unneeded(bin, pace_steps(&last, now) * PURGE_STEP_BLOCKS, now);
+}
+
+/* Notes that `count` blocks of the slab are free again. With a purge delay of 0 they are purged at once, unless the slab is
+ * unused: such a slab is about to be closed, or kept to serve next. */
+static void note_idle(bin_t *bin, run_t *slab, size_t count)
 {
   bin->idle += count;
-  if (purge && bin->idle > max_size(bin->taken_again, IDLE_LEAST_BYTES / bin->block_size) && !slab_is_unused(slab))
-    purge_slab(bin, slab);
+  if (likely(!bin->purges_in_puts))
+    return;
+  size_t bytes = 0;
+  if (!bin->space->purge_delay_ms && !bin->purge_failed && !slab_is_unused(slab))
+    purge_slab(bin, slab, SIZE_MAX, &bytes);
+  if (bin->lock.solo)
+    tick_alone(bin);
 }
 
 /* The lock is opened first, because a handler of SIGABRT may allocate. A block that is free in its slab is one of the bin;
@@ -289,7 +315,7 @@ static run_t *slab_of(bin_t *bin, const void *block)
 
 /* Neighbouring entries that are blocks of one slab share its look-up: a refill takes them out of one slab, so they often come
  * back together. */
-void slabs_put(bin_t *bin, void *const *blocks, size_t count, unsigned shard, bool purge)
+void slabs_put(bin_t *bin, void *const *blocks, size_t count, unsigned shard)
 {
   size_t size = bin->block_size;
   uint64_t inverse = bin->inverse;
@@ -307,23 +333,29 @@ void slabs_put(bin_t *bin, void *const *blocks, size_t count, unsigned shard, bo
       slab_put(slab, index);
     } while (++i < count && (offset = (size_t)((char *)blocks[i] - slab->start)) < slab_bytes);
     if (bin_purges(bin))
-      note_idle(bin, slab, i - first, purge);
+      note_idle(bin, slab, i - first);
     slab_after_put(bin, slab);
   }
 }
 
 /* ---- all of them ---- */
 
-/* An unused slab without fresh blocks has all of its blocks free, so it is in the list SLAB_PARTIAL_4. One with fresh blocks
- * may be in any list: it is the current one, which is looked at by itself. Or it was reset; those are all unused, and all
- * closed, however much of them was touched. */
-void slabs_close_unused(bin_t *bin, size_t least)
+static void close_unused_in(bin_t *bin, unsigned list, size_t least)
 {
-  for (run_t *slab = bin->slabs[SLAB_PARTIAL_4], *next; slab; slab = next) {
+  for (run_t *slab = bin->slabs[list], *next; slab; slab = next) {
     next = slab->next;
     if (slab_is_unused(slab) && slab_touched(bin, slab) >= least)
       close_slab(bin, slab);
   }
+}
+
+/* An unused slab without fresh blocks has all of its blocks free, so it is in SLAB_PARTIAL_4 or SLAB_PURGED. One with fresh
+ * blocks may be in any list: it is the current one, which is looked at by itself. Or it was reset; those are all unused, and
+ * all closed, however much of them was touched. */
+void slabs_close_unused(bin_t *bin, size_t least)
+{
+  close_unused_in(bin, SLAB_PARTIAL_4, least);
+  close_unused_in(bin, SLAB_PURGED, least);
   while (bin->slabs[SLAB_RESET])
     close_slab(bin, bin->slabs[SLAB_RESET]);
   run_t *current = bin->current;
@@ -331,13 +363,25 @@ void slabs_close_unused(bin_t *bin, size_t least)
     close_slab(bin, current);
 }
 
-size_t slabs_purge(bin_t *bin)
+/* Blocks are taken from the fullest slabs, so the emptiest are purged first. A slab that is purged whole leaves its list. */
+size_t slabs_purge(bin_t *bin, size_t blocks)
 {
   size_t bytes = 0;
-  for (unsigned list = SLAB_PARTIAL_1; list <= SLAB_PARTIAL_4; list++)
-    for (run_t *slab = bin->slabs[list]; slab; slab = slab->next)
-      bytes += purge_slab(bin, slab);
+  bin->purge_failed = false;
+  for (unsigned list = SLAB_PARTIAL_4; list >= SLAB_PARTIAL_1; list--)
+    for (run_t *slab; blocks && !bin->purge_failed && (slab = bin->slabs[list]) != NULL;)
+      blocks -= purge_slab(bin, slab, blocks, &bytes);
   return bytes;
+}
+
+size_t slabs_purge_unneeded(bin_t *bin, size_t most, uint64_t now_ms)
+{
+  size_t idle = bin->idle, epochs = low_water_epochs(bin->epoch_ms, now_ms, bin->space->purge_delay_ms);
+  if (!epochs)
+    return most;
+  bin->epoch_ms = now_ms;
+  slabs_purge(bin, min_size(low_water_tick(&bin->low_idle, idle, epochs), most));
+  return most - (idle - bin->idle);
 }
 
 /* The idle blocks are counted out first, because an empty slab no longer says how many they were. */
@@ -353,7 +397,8 @@ static void slab_reset(bin_t *bin, run_t *slab)
 /* No slab is current afterwards: all of them are in the list SLAB_RESET, where the current one may not be (B2). */
 void slabs_reset(bin_t *bin)
 {
-  for (unsigned list = SLAB_NONE_FREE; list <= SLAB_PARTIAL_4; list++)
+  unsigned last = bin->partial_count ? SLAB_PURGED : SLAB_NONE_FREE;
+  for (unsigned list = SLAB_NONE_FREE; list <= last; list++)
     while (bin->slabs[list])
       slab_reset(bin, bin->slabs[list]);
   bin->current = NULL;

@@ -25,15 +25,19 @@ size_t slabs_take(bin_t *bin, void **blocks, size_t want, unsigned shard, block_
 /* Whether a slab that is there already has a block that can be taken. */
 bool slabs_have_free(const bin_t *bin);
 
-/* Takes blocks back. Opens the lock and ends the program where one was not handed out. `purge`: the memory of free blocks may
- * go. */
-void slabs_put(bin_t *bin, void *const *blocks, size_t count, unsigned shard, bool purge);
+/* Takes blocks back. Opens the lock and ends the program where one was not handed out. */
+void slabs_put(bin_t *bin, void *const *blocks, size_t count, unsigned shard);
 
 /* Closes slabs without an outstanding block of which at least so many bytes were touched since they were opened. */
 void slabs_close_unused(bin_t *bin, size_t least_touched);
 
-/* Gives the memory of free blocks back to the system; returns the bytes. */
-size_t slabs_purge(bin_t *bin);
+/* Purges the memory of up to so many free blocks, and returns the bytes. */
+size_t slabs_purge(bin_t *bin, size_t blocks);
+
+/* Purges up to `most` blocks of those that were not needed for the purge delay, if a quarter of it has passed since it last did
+ * so. Returns what is left of `most`. */
+enum { PURGE_STEP_BLOCKS = 32 }; /* in one step (pace.h) */
+size_t slabs_purge_unneeded(bin_t *bin, size_t most, uint64_t now_ms);
 
 /* All blocks end at once. slabs_reset() keeps the slabs as if they were just opened; slabs_close_all() gives them back. */
 void slabs_reset(bin_t *bin);

@@ -23,14 +23,16 @@
 #ifndef BIN_TYPES_H
 #define BIN_TYPES_H
 
+#include "base/low_water.h"
 #include "bin/depot.h"
 #include "bin/slab.h"
 #include "size_class.h"
 #include "space/budget.h"
 
 /* Slabs by how many of their blocks are free, in quarters: the fullest are taken from first, so that the emptiest become
- * unused. One in SLAB_NONE_FREE may still have fresh blocks, if it is the current one. */
-enum { SLAB_NONE_FREE, SLAB_PARTIAL_1, SLAB_PARTIAL_2, SLAB_PARTIAL_3, SLAB_PARTIAL_4, SLAB_RESET, SLAB_LISTS };
+ * unused. Slabs all of whose free blocks are purged are in SLAB_PURGED, and are taken from last. One in SLAB_NONE_FREE may
+ * still have fresh blocks, if it is the current one. */
+enum { SLAB_NONE_FREE, SLAB_PARTIAL_1, SLAB_PARTIAL_2, SLAB_PARTIAL_3, SLAB_PARTIAL_4, SLAB_PURGED, SLAB_RESET, SLAB_LISTS };
 
 typedef struct bin {
   /* What is read without the lock is in a line of its own. */
@@ -58,9 +60,12 @@ typedef struct bin {
   uint32_t withheld;      /* outstanding blocks that are with no caller, of a checked heap (heap/quarantine.h); not under it */
   size_t slab_count;
   size_t outstanding;
-  size_t held_bytes;  /* by the slabs */
-  size_t idle;        /* where it purges: blocks free in slabs that hold memory */
-  size_t taken_again; /* blocks taken lately that had been used before; halved at a tick */
+  size_t held_bytes;    /* by the slabs */
+  size_t idle;          /* where it purges: blocks free in slabs that hold memory */
+  low_water_t low_idle; /* of `idle` */
+  bool purges_in_puts;  /* one thread's, or with a purge delay of 0 */
+  bool purge_failed;    /* the system refused the last purge */
+  uint64_t epoch_ms;    /* when the last epoch of low_idle ended */
   struct bin *due_previous;
 
   _Alignas(DEPOT_LINE) depots_t depots; /* none: no thread has magazines of this class */

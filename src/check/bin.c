@@ -11,6 +11,8 @@ static unsigned list_for(const run_t *slab, bool reset)
     return SLAB_RESET;
   if (slab->free_count == 0)
     return SLAB_NONE_FREE;
+  if (slab_idle(slab) == 0)
+    return SLAB_PURGED;
   for (unsigned list = SLAB_PARTIAL_1; list < SLAB_PARTIAL_4; list++)
     if (slab->free_count <= list * slab->quarter)
       return list;
@@ -41,7 +43,7 @@ static void check_slab_lists(bin_t *bin)
       check_listed_slab(bin, slab, list);
       expect(slab->previous == previous, "B2", "a list does not lead back", slab->start);
       slabs++;
-      partial += list >= SLAB_PARTIAL_1 && list <= SLAB_PARTIAL_4;
+      partial += list >= SLAB_PARTIAL_1 && list <= SLAB_PURGED;
       capacity += slab->capacity;
       out += slab->fresh - slab->free_count;
       idle += bin->purges ? slab_idle(slab) : 0;

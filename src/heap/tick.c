@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A free gives back as it goes what is beyond a bound: of a magazine, the depots, a space, the kept ranges of huge blocks.
- * What stays below the bounds goes back in three ways. A tick comes by the clock, and does a little at a time. A drain empties
- * what a heap has cached and idle into its space, when the heap is exhausted. A trim, when the program asks for it, drains and
- * then gives the memory to the system. */
+ * Free memory is returned in three ways. A tick comes by the clock, returns what was not needed lately, and does a little at a
+ * time. A drain empties the caches of an exhausted heap into its space. A trim, at the program's request, drains and then
+ * returns the memory to the system. */
 #include "heap/tick.h"
 #include "bin/due.h"
 #include "heap/export.h"
@@ -125,8 +124,9 @@ COLD void heap_look_at_clock(thread_t *thread)
   /* A thread with caches of many heaps is never done at one look, so the rest is left to the next. */
   if (thread_tick_is_under_way(thread))
     thread_tick_caches(thread, CACHES_PER_LOOK, tick_magazines);
-  if (space_tick(&space_of_process, now)) {
-    kept_tick();
+  size_t epochs = space_tick(&space_of_process, now);
+  if (epochs) {
+    kept_tick(epochs);
     space_destroy_left();
     bins_begin_tick();
     __atomic_store_n(&granules_are_due, true, __ATOMIC_RELAXED);
@@ -177,8 +177,8 @@ static size_t trim_granular(heap_t *heap, size_t keep)
   return purged;
 }
 
-/* A heap without a region answers for what its own slabs left in the process's space, not for what was there before. Draining
- * may give memory back by itself: a space that has more than it keeps does so at once. That counts too. */
+/* A heap without a region answers for what its own slabs left in the process's space, not for what was there before. With a
+ * purge delay of 0, draining returns memory by itself, which counts too. */
 size_t heap_trim(heap_t *heap, size_t keep)
 {
   if (!HAS_SYSTEM)

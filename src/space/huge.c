@@ -56,12 +56,10 @@ void huge_give(huge_t *huge)
   leave_live(huge);
   list_leave(huge);
   huge->clean = huge->is_region = false;
-  bool over, kept = kept_give(huge, &over);
+  bool kept = kept_give(huge);
   lock_release(&huge_lock);
   if (!kept)
     kept_unmap(huge, &purged);
-  if (over)
-    kept_trim_over();
   gate_leave(gate);
 }
 

@@ -10,15 +10,15 @@
 #include "space/pace.h"
 
 enum {
-  KEPT_MOST = 64,             /* dirty ranges, and clean ones */
-  LOOKS_MOST = 4 * KEPT_MOST, /* at ranges of a shelf for a block, and for what can go in a tick */
-  REFUSALS_MOST = 16,         /* in a row: the system takes none of the other clean ranges either */
-  RANGES_MOST = 32 << 10,     /* half of the mappings that Linux allows a process */
-  RETAINED_LEAST_BYTES = 32 << 20,
-  LITTLE_BYTES = 1 << 20,
-  STEP_BYTES = 4 << 20, /* of what a tick wants to go one caller gives so many back, */
-  STEP_TRIES = 16,      /* of so many ranges */
-  STEPS_LOG2 = 2,       /* shelves to a doubling of the size */
+  CLEAN_MOST = 64,        /* clean ranges that no tick tries to unmap */
+  LOOKS_MOST = 256,       /* at ranges of a shelf for a block */
+  REFUSALS_MOST = 16,     /* in a row: the system takes none of the other clean ranges either */
+  RANGES_MOST = 32 << 10, /* half of the mappings that Linux allows a process */
+  STEP_BYTES = 4 << 20,   /* one step of a tick unmaps so many bytes at most, */
+  STEP_TRIES = 16,        /* in so many ranges */
+  SPARE_STEPS = 16,       /* of a tick, for ranges that are short or refused */
+  COUNT_LOG2 = 12,        /* kept bytes are counted in pages, so that a low-water mark has room for them */
+  STEPS_LOG2 = 2,         /* shelves to a doubling of the size */
   SHELVES = 64 << STEPS_LOG2
 };
 
@@ -32,18 +32,17 @@ typedef struct store {
   shelf_t shelves[SHELVES];
   word_t filled[SHELVES / WORD_BITS]; /* a bit for each shelf with ranges */
   size_t count, bytes;
-  bool stuck; /* since the last tick: the system took neither the addresses nor the memory of one of them */
 } store_t;
 
 static store_t dirty, clean;
-static size_t freed_lately;   /* bytes that were freed and not asked for again since; halved at each purge delay */
-static size_t taken_again;    /* bytes that were asked for again after that; halved likewise */
-static size_t low_kept;       /* the fewest kept bytes since the last tick of a whole purge delay */
+static low_water_t low_kept;  /* of the dirty bytes */
 static uint64_t purged_total; /* bytes of memory that went back to the system */
 
-/* What ticks began: down to so many kept bytes, in so many more steps at most. */
+/* What ticks began. What is given meanwhile does not count as `left`, and waits for a tick of its own. */
 static struct {
-  size_t keep, steps;
+  size_t keep;  /* dirty bytes that stay */
+  size_t left;  /* dirty bytes that may still go */
+  size_t steps; /* that are left; 0: no tick is under way */
   pace_t pace;
 } pass = {.keep = SIZE_MAX};
 
@@ -111,7 +110,7 @@ static huge_t *oldest(const store_t *store)
 
 /* Called when all parts of a range are back on their shelves. A range leaves whole to be cut or joined, and only what is
  * missing in the end was needed. */
-static void note_low(void) { low_kept = min_size(low_kept, dirty.bytes); }
+static void note_low(void) { low_water_note(&low_kept, dirty.bytes >> COUNT_LOG2); }
 
 static void kept_leave(huge_t *huge)
 {
@@ -152,32 +151,18 @@ bool kept_any(void) { return dirty.count || clean.count; }
 
 bool kept_is_all(void) { return settings.purge_delay_ms == PURGE_NEVER; }
 
-/* As many bytes are retained as were freed and asked for again lately, at most as many as are live or 32 MiB. */
-static size_t most_retained(void)
-{
-  if (kept_is_all())
-    return SIZE_MAX;
-  return settings.purge_delay_ms ? min_size(taken_again, max_size(huge_live.bytes, RETAINED_LEAST_BYTES)) : 0;
-}
-
-/* Clean ranges cost addresses alone, so only their number is bounded. */
+/* Clean ranges cost addresses alone, so only their number is bounded. That of dirty ranges is not: a pool of buffers that frees
+ * half of them at random leaves a range for each, and each was a mapping before. */
 static bool is_over(const store_t *store, size_t keep)
 {
-  if (store == &clean)
-    return store->count > KEPT_MOST;
-  return store->bytes > keep || (store->count > KEPT_MOST && !kept_is_all());
+  return store == &clean ? store->count > CLEAN_MOST : store->bytes > keep;
 }
 
-/* A block that is longer than all that may be kept goes at once. A store that is stuck is not tried again before the next
- * tick. */
-bool kept_give(huge_t *huge, bool *over)
+bool kept_give(huge_t *huge)
 {
-  freed_lately += huge_size(huge);
-  size_t most = most_retained();
-  bool keep = huge_size(huge) <= most;
+  bool keep = settings.purge_delay_ms != 0;
   if (keep)
     kept_enter(huge);
-  *over = (!dirty.stuck && is_over(&dirty, most)) || (!clean.stuck && is_over(&clean, most));
   return keep;
 }
 
@@ -211,26 +196,23 @@ static bool unmap_range(huge_t *huge)
 
 void kept_count_purged(size_t bytes) { __atomic_fetch_add(&purged_total, bytes, __ATOMIC_RELAXED); }
 
-/* A range that cannot be unmapped is kept after all, or its addresses would be lost. The store is stuck then: the next call
- * would be refused too. */
+/* A range that cannot be unmapped is kept after all, or its addresses would be lost. */
 bool kept_unmap(huge_t *huge, size_t *purged)
 {
   bool was_clean = huge->clean, gone = unmap_range(huge), some = gone || huge->clean != was_clean;
   *purged = !was_clean && some ? huge_size(huge) : 0;
   kept_count_purged(*purged);
   lock_acquire(&huge_lock);
-  if (gone) {
+  if (gone)
     huge_record_give(huge);
-  } else {
-    store_of(huge)->stuck = true;
+  else
     kept_enter(huge);
-  }
   lock_release(&huge_lock);
   return some;
 }
 
-/* Takes the oldest range out of its store, if the store is over `keep` bytes or KEPT_MOST ranges; only the high end of it, if
- * less is over. NULL: nothing is to go. Clean ranges go if they are too many, or if nothing is to be kept. */
+/* Takes the oldest range out of its store, if dirty bytes are over `keep`; only the high end of it, if less is over. NULL:
+ * nothing is to go. Clean ranges go if they are too many, or if nothing is to be kept. */
 static huge_t *take_next_over(store_t *store, size_t keep)
 {
   lock_acquire(&huge_lock);
@@ -244,7 +226,8 @@ static huge_t *take_next_over(store_t *store, size_t keep)
       kept_enter(huge);
       huge = rest;
     }
-    note_low();
+    if (store == &dirty)
+      low_water_lessen(&low_kept, huge_size(huge) >> COUNT_LOG2);
   }
   lock_release(&huge_lock);
   return huge;
@@ -272,19 +255,6 @@ size_t kept_trim_beyond(size_t keep, size_t most_tries)
   return purged + trim_store(&clean, keep, most_tries);
 }
 
-/* The two stores are asked about together, and emptied with the lock open. */
-void kept_trim_over(void)
-{
-  lock_acquire(&huge_lock);
-  size_t most = most_retained();
-  bool dirty_over = !dirty.stuck && is_over(&dirty, most), clean_over = !clean.stuck && is_over(&clean, most);
-  lock_release(&huge_lock);
-  if (dirty_over)
-    trim_store(&dirty, most, LOOKS_MOST);
-  if (clean_over)
-    trim_store(&clean, most, LOOKS_MOST);
-}
-
 static size_t trim_in_gate(size_t keep, size_t most_tries)
 {
   lock_t *gate = gate_enter(GATE_SYSTEM);
@@ -295,57 +265,43 @@ static size_t trim_in_gate(size_t keep, size_t most_tries)
 
 size_t kept_trim(size_t keep) { return trim_in_gate(keep, SIZE_MAX); }
 
-/* Returns half of what nobody needed for a whole purge delay, or all of it if that is little: half of little, again and again,
- * would never end. */
-static size_t unneeded(void)
-{
-  size_t low = min_size(low_kept, dirty.bytes);
-  return low > LITTLE_BYTES ? low / 2 : low;
-}
-
 /* Atomic, because kept_tick_is_under_way() reads it without the lock. */
 static void set_steps(size_t steps) { __atomic_store_n(&pass.steps, steps, __ATOMIC_RELAXED); }
 bool kept_tick_is_under_way(void) { return __atomic_load_n(&pass.steps, __ATOMIC_RELAXED) != 0; }
 
-static bool anything_over(void) { return is_over(&dirty, pass.keep) || is_over(&clean, 0) || (!pass.keep && kept_any()); }
+static size_t bytes_over(void) { return min_size(dirty.bytes - min_size(dirty.bytes, pass.keep), pass.left); }
+static bool anything_over(void) { return bytes_over() || is_over(&clean, 0) || (!pass.keep && clean.count); }
 
-/* As many as have to be, and some more: the system may refuse some ranges, and others are tried then. */
-static size_t steps_needed(void)
+/* The last tick's pass may be under way still, and goes at least as far as it was to go. */
+void kept_tick(size_t epochs)
 {
-  size_t bytes = dirty.bytes - min_size(dirty.bytes, pass.keep);
-  return bytes / STEP_BYTES + LOOKS_MOST / STEP_TRIES;
-}
-
-/* Every tick lets stuck stores be tried again. Only every fourth ends a purge delay. What the last of those began may be under
- * way still. */
-void kept_tick(void)
-{
-  static unsigned ticks; /* under the lock */
   lock_acquire(&huge_lock);
-  dirty.stuck = clean.stuck = false;
   if (!pass.steps) {
     pass.keep = SIZE_MAX;
+    pass.left = 0;
     pass.pace = 0;
   }
-  if (++ticks % TICKS_PER_DELAY == 0) {
-    freed_lately /= 2;
-    taken_again /= 2;
-    low_kept = pass.keep = min_size(pass.keep, dirty.bytes - unneeded());
-  }
-  set_steps(anything_over() ? steps_needed() : 0);
+  size_t unneeded = low_water_tick(&low_kept, dirty.bytes >> COUNT_LOG2, epochs) << COUNT_LOG2;
+  pass.keep = min_size(pass.keep, dirty.bytes - unneeded);
+  pass.left = max_size(pass.left, unneeded);
+  set_steps(anything_over() ? bytes_over() / STEP_BYTES + SPARE_STEPS : 0);
   lock_release(&huge_lock);
 }
 
-/* Another caller may do the next step meanwhile. */
+/* Another caller may do the next step meanwhile. What the system refuses stays `left`, and another range is tried. */
 void kept_step(uint64_t now_ms)
 {
   lock_acquire(&huge_lock);
   size_t steps = anything_over() ? min_size(pace_steps(&pass.pace, now_ms), pass.steps) : 0;
-  size_t keep = max_size(pass.keep, dirty.bytes - min_size(dirty.bytes, steps * STEP_BYTES));
+  size_t keep = dirty.bytes - min_size(bytes_over(), steps * STEP_BYTES);
   set_steps(steps ? pass.steps - steps : 0);
   lock_release(&huge_lock);
-  if (steps)
-    trim_in_gate(keep, steps * STEP_TRIES);
+  if (!steps)
+    return;
+  size_t purged = trim_in_gate(keep, steps * STEP_TRIES);
+  lock_acquire(&huge_lock);
+  pass.left -= min_size(pass.left, purged);
+  lock_release(&huge_lock);
 }
 
 /* ---- taking what is kept, under the lock ---- */
@@ -415,13 +371,8 @@ static huge_t *carve(huge_t *huge, size_t size, size_t alignment)
   return huge;
 }
 
-/* A request counts as taken again whether a range can serve it or not: it is the rhythm of the program that says how much to
- * keep. */
 huge_t *kept_take(size_t size, size_t alignment)
 {
-  size_t again = min_size(size, freed_lately);
-  freed_lately -= again;
-  taken_again += again;
   huge_t *huge = choose_kept(size, alignment);
   if (!huge)
     return NULL;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * What huge blocks leave behind is kept for the next one, since its pages are there already: as many bytes as were freed and
- * asked for again lately, at most as many as are live or 32 MiB, and for no longer than they are needed. Neighbours that are
- * kept become one, a new block takes the low end of the shortest that will do, and none of that asks the system. What the
- * system refuses to unmap is kept too, without its memory if that can be had, and so is what lies between others where they are
- * very many: the mappings that the system allows a process are not used up for holes. */
+ * The range of a freed huge block is kept for the next one, since its pages are there already. Bytes that no block needed for
+ * the purge delay are unmapped: if 40 MiB are kept and blocks take at most 10 MiB of them during a delay, 30 MiB go. Neighbours
+ * that are kept become one, a new block takes the low end of the shortest range that will do, and neither needs a system call.
+ *
+ * A range that the system refuses to unmap is kept too, without its memory if possible. So is a range between others, if there
+ * are very many: holes must not use up the mappings that the system allows a process. */
 #ifndef KEPT_H
 #define KEPT_H
 
@@ -14,11 +15,10 @@
 
 bool kept_any(void);
 
-/* Keeps a freed range. False: it is longer than may be kept; the caller passes it to kept_unmap(). *over: call kept_trim_over()
- * afterwards. */
-bool kept_give(huge_t *huge, bool *over);
+/* Keeps a freed range. False: the purge delay is 0, and the caller passes the range to kept_unmap(). */
+bool kept_give(huge_t *huge);
 
-/* Keeps a range whatever its length. */
+/* Keeps a range whatever the purge delay. */
 void kept_enter(huge_t *huge);
 
 /* Takes a range for a block of that size: cut to it, or shorter if it can be moved and grown. NULL: there is none that would
@@ -37,10 +37,8 @@ bool kept_is_all(void);
  * bytes of memory that the system took. False: it took neither addresses nor memory. */
 bool kept_unmap(huge_t *huge, size_t *purged);
 
-/* The first unmaps what is kept beyond `keep` bytes, the oldest first, and returns the bytes of memory that the system took.
- * The second unmaps what is beyond the bound. */
+/* Unmaps what is kept beyond `keep` bytes, the oldest first, and returns the bytes of memory that the system took. */
 size_t kept_trim_beyond(size_t keep, size_t most_tries);
-void kept_trim_over(void);
 
 /* Counts memory of huge blocks that went back to the system by another way. */
 void kept_count_purged(size_t bytes);
@@ -58,9 +56,9 @@ uint64_t kept_purged_bytes(void);
  * memory the system took. */
 size_t kept_trim(size_t keep);
 
-/* Once in a quarter of the purge delay. At every fourth, half of what was not needed since the last begins to be unmapped, and
- * what counts as lately halves. It goes in steps, so that no caller waits for long. */
-void kept_tick(void);
+/* Call kept_tick() when so many epochs, of a quarter of the purge delay, have passed since the last call. It begins to unmap
+ * the bytes that were not needed for the delay. kept_step() goes on with it, by 4 MiB or more (pace.h). */
+void kept_tick(size_t epochs);
 void kept_step(uint64_t now_ms);
 bool kept_tick_is_under_way(void);
 

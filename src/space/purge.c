@@ -8,31 +8,9 @@
 #include "space/units.h"
 
 enum {
-  KEEP_LEAST_UNITS = 16,      /* 1 MiB */
-  RETAINED_LEAST_UNITS = 512, /* 32 MiB: mstress .54 s when 4 MiB, .43 when 32 */
-  STEP_RANGES = 8,            /* one caller asks the system so often, at some 20 us, */
-  STEP_UNITS = 32,            /* and for 2 MiB, in one step */
-  FAR_RANGES_MOST = 32        /* at a give of many units where far too much is dirty */
+  STEP_RANGES = 8, /* one caller asks the system so often, at some 20 us, */
+  STEP_UNITS = 32  /* and for 2 MiB, in one step */
 };
-
-/* As many dirty units are retained as were taken again lately, within the bounds that space.h gives reasons for. */
-static size_t units_retained(const space_t *space)
-{
-  if (!space->purge_delay_ms)
-    return 0;
-  size_t again = min_size(space->taken_again, max_size(space->used_units, RETAINED_LEAST_UNITS));
-  return max_size(max_size(KEEP_LEAST_UNITS, space->used_units / 8), again);
-}
-
-/* Regions are purged by ticks alone. A system that has refused something lately is not asked again before the next tick: it
- * would cost a call each time. */
-bool space_is_over(const space_t *space)
-{
-  if (space->fixed || space->purge_delay_ms == PURGE_NEVER || space->purge_failed)
-    return false;
-  size_t retained = units_retained(space);
-  return space->dirty_units > retained + retained / 4;
-}
 
 /* The caller holds the lock, which is open while the system is asked: that may take long. Until the answer the units are
  * neither free nor dirty, so nobody takes them. */
@@ -50,7 +28,7 @@ static bool purge_units(arena_t *arena, size_t from, size_t to)
   arena_end_purge(arena, from, to, purged);
   space_note_longest(arena);
   if (purged) {
-    space->low_dirty = min_size(space->low_dirty, space->dirty_units);
+    low_water_lessen(&space->low_dirty, to - from);
     space->purged_bytes += (uint64_t)(to - from) << arena->unit_log2;
   } else {
     space_add_dirty(space, to - from);
@@ -90,9 +68,10 @@ static bool purge_range(arena_t *arena, purge_pass_t *pass, size_t most, size_t 
 static void set_arenas_left(purge_pass_t *pass, size_t left) { __atomic_store_n(&pass->arenas_left, left, __ATOMIC_RELAXED); }
 
 /* The highest arena is purged first, since the lowest serves the next runs; in each, low units are the next to be taken. */
-static void begin_pass(const space_t *space, purge_pass_t *pass, size_t keep)
+static void begin_pass(const space_t *space, purge_pass_t *pass, size_t keep, size_t units)
 {
   pass->keep = keep;
+  pass->left = units;
   pass->below = SIZE_MAX;
   pass->pace = 0;
   set_arenas_left(pass, space->fixed ? 1 : window_slots_open());
@@ -110,7 +89,7 @@ static void leave_arena(const space_t *space, purge_pass_t *pass, arena_t *arena
 {
   if (arena && !space->fixed)
     arena_contract(arena, pass->keep == 0);
-  bool done = pass->keep && space->dirty_units <= pass->keep;
+  bool done = !pass->left || (pass->keep && space->dirty_units <= pass->keep);
   pass->below = SIZE_MAX;
   set_arenas_left(pass, done ? 0 : pass->arenas_left - 1);
 }
@@ -122,11 +101,13 @@ static size_t go_on(space_t *space, purge_pass_t *pass, size_t ranges, size_t un
   size_t purged = 0;
   while (pass->arenas_left && ranges && purged < units) {
     arena_t *arena = arena_of_pass(space, pass);
-    size_t over = space->dirty_units - min_size(space->dirty_units, pass->keep);
-    if (arena && over && purge_range(arena, pass, min_size(over, units - purged), &purged))
+    size_t over = min_size(space->dirty_units - min_size(space->dirty_units, pass->keep), pass->left), before = purged;
+    if (arena && over && purge_range(arena, pass, min_size(over, units - purged), &purged)) {
+      pass->left -= min_size(pass->left, purged - before);
       ranges--;
-    else
+    } else {
       leave_arena(space, pass, arena);
+    }
   }
   return purged;
 }
@@ -137,7 +118,7 @@ static size_t purge_until(space_t *space, size_t keep)
   purge_pass_t pass;
   lock_t *gate = gate_enter(GATE_SYSTEM);
   lock_acquire(&space->lock);
-  begin_pass(space, &pass, keep);
+  begin_pass(space, &pass, keep, SIZE_MAX);
   size_t purged = go_on(space, &pass, SIZE_MAX, SIZE_MAX);
   lock_release(&space->lock);
   gate_leave(gate);
@@ -150,38 +131,6 @@ void space_purge_step(space_t *space, uint64_t now_ms)
   lock_acquire(&space->lock);
   size_t steps = pace_steps(&space->pass.pace, now_ms);
   go_on(space, &space->pass, steps * STEP_RANGES, steps * STEP_UNITS);
-  lock_release(&space->lock);
-  gate_leave(gate);
-}
-
-/* The high end of what was given, at most `most` units. Somebody may have taken some since. */
-static void purge_given(arena_t *arena, size_t from, size_t to, size_t most)
-{
-  from = to - min_size(to - from, most);
-  if (bits_next_clear(arena->dirty, from, to) == to)
-    purge_units(arena, from, to);
-}
-
-/* A pass that is under way and goes as far goes on, or it would begin at the high end again each time. Most of it is left to
- * slow paths, since one call may give many runs. But where the bound is passed by half, what was given goes back itself, and
- * more with it: the bound falls with what is in use. With a delay of 0 nothing may stay. */
-void space_purge_if_over(arena_t *arena, size_t from, size_t to)
-{
-  space_t *space = arena->space;
-  if (!space->purge_delay_ms) {
-    purge_until(space, 0);
-    return;
-  }
-  lock_t *gate = gate_enter(GATE_SYSTEM);
-  lock_acquire(&space->lock);
-  size_t retained = units_retained(space), ranges = 1;
-  if (!space->pass.arenas_left || space->pass.keep > retained)
-    begin_pass(space, &space->pass, retained);
-  if (space->dirty_units > retained + retained / 2) {
-    purge_given(arena, from, to, space->dirty_units - retained);
-    ranges = min_size(2 * (to - from), FAR_RANGES_MOST);
-  }
-  go_on(space, &space->pass, ranges, 2 * (to - from) + STEP_UNITS);
   lock_release(&space->lock);
   gate_leave(gate);
 }
@@ -203,45 +152,44 @@ size_t space_purge_inside(space_t *space, char *from, char *to)
   return bytes;
 }
 
-/* What stayed dirty for a whole epoch is to go whatever was taken again, except 1 MiB. A pass that is under way is not begun
- * again, or it would forget how far it was to go. What has become dirty behind it stays in low_dirty, for a later tick. */
-static void begin_tick(space_t *space)
+/* A pass that is under way goes on, because one that begins again would ask for refused units again. One unit stays: a pass
+ * that keeps none also unmaps the ends of arenas, which only trims do. */
+static void begin_tick(space_t *space, size_t epochs)
 {
-  /* So many units were dirty at every moment of the epoch: nothing would have been missed without them. */
-  size_t unneeded = min_size(space->low_dirty, space->dirty_units), keep = SIZE_MAX;
-  if (unneeded > KEEP_LEAST_UNITS)
-    keep = space->dirty_units - (unneeded - KEEP_LEAST_UNITS);
-  space->low_dirty = space->dirty_units;
-  if (space->pass.arenas_left) {
-    space->pass.keep = min_size(space->pass.keep, keep);
-  } else if (keep != SIZE_MAX) {
-    begin_pass(space, &space->pass, keep);
-    space->low_dirty = keep;
+  size_t unneeded = low_water_tick(&space->low_dirty, space->dirty_units, epochs),
+         keep = max_size(space->dirty_units - unneeded, 1);
+  purge_pass_t *pass = &space->pass;
+  if (pass->arenas_left) {
+    pass->keep = min_size(pass->keep, keep);
+    pass->left = max_size(pass->left, unneeded);
+  } else if (unneeded) {
+    begin_pass(space, pass, keep, unneeded);
   }
 }
 
-/* Another thread may have ticked since this one has read the clock. */
-static bool epoch_has_passed(const space_t *space, uint64_t now_ms)
+static size_t epochs_passed(const space_t *space, uint64_t now_ms)
 {
-  uint64_t began = __atomic_load_n(&space->epoch_ms, __ATOMIC_RELAXED);
-  return now_ms >= began && now_ms - began >= space->purge_delay_ms / TICKS_PER_DELAY;
+  return low_water_epochs(__atomic_load_n(&space->epoch_ms, __ATOMIC_RELAXED), now_ms, space->purge_delay_ms);
+}
+
+NOINLINE static size_t end_epoch(space_t *space, uint64_t now_ms)
+{
+  lock_acquire(&space->lock);
+  size_t epochs = epochs_passed(space, now_ms);
+  if (epochs) {
+    __atomic_store_n(&space->epoch_ms, now_ms, __ATOMIC_RELAXED);
+    space->purge_failed = false;
+    begin_tick(space, epochs);
+  }
+  lock_release(&space->lock);
+  return epochs;
 }
 
 /* The first question is without the lock, since nearly every call is too early. */
-bool space_tick(space_t *space, uint64_t now_ms)
+size_t space_tick(space_t *space, uint64_t now_ms)
 {
-  if (space->purge_delay_ms == PURGE_NEVER || !epoch_has_passed(space, now_ms))
-    return false;
-  lock_acquire(&space->lock);
-  bool due = epoch_has_passed(space, now_ms);
-  if (due) {
-    __atomic_store_n(&space->epoch_ms, now_ms, __ATOMIC_RELAXED);
-    space->taken_again /= 2;
-    space->purge_failed = false;
-    begin_tick(space);
-  }
-  lock_release(&space->lock);
-  return due;
+  bool early = space->purge_delay_ms == PURGE_NEVER || !epochs_passed(space, now_ms);
+  return early ? 0 : end_epoch(space, now_ms);
 }
 
 void space_tick_region(space_t *space, uint64_t now_ms)
@@ -260,7 +208,7 @@ bool space_wants_ticks(space_t *space)
   if (!space->fixed || !space->purgeable || space->purge_delay_ms == PURGE_NEVER)
     return false;
   lock_acquire(&space->lock);
-  bool wants = space->dirty_units > KEEP_LEAST_UNITS && !space->purge_failed;
+  bool wants = space->dirty_units > 1 && !space->purge_failed;
   lock_release(&space->lock);
   return wants;
 }

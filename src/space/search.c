@@ -21,8 +21,7 @@ void space_count_taken(space_t *space, size_t units, past_t past)
 {
   space->used_units += units;
   space_sub_dirty(space, past.dirty);
-  space->low_dirty = min_size(space->low_dirty, space->dirty_units);
-  space->taken_again += past.again;
+  low_water_note(&space->low_dirty, space->dirty_units);
 }
 
 static bool is_ours[SLOTS_MOST]; /* the slot has an arena of the process's space, which stays */

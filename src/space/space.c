@@ -221,10 +221,10 @@ static void give_units(arena_t *arena, size_t from, size_t to)
   space_note_longest(arena);
   space->used_units -= to - from;
   space_add_dirty(space, to - from);
-  bool over = HAS_SYSTEM && space_is_over(space);
+  bool at_once = HAS_SYSTEM && !space->purge_delay_ms && !space->purge_failed && !space->fixed;
   lock_release(&space->lock);
-  if (over)
-    space_purge_if_over(arena, from, to);
+  if (at_once)
+    space_purge(space, 0);
 }
 
 /* The run is no run any more before its units are free: they can be taken the next moment. */

@@ -12,6 +12,7 @@
 #ifndef SPACE_H
 #define SPACE_H
 
+#include "base/low_water.h"
 #include "os/lock.h"
 #include "space/budget.h"
 #include "space/pace.h"
@@ -21,6 +22,7 @@
 /* A purge goes from the high end of the highest arena down. */
 typedef struct purge_pass {
   size_t keep;        /* dirty units that it leaves in the space */
+  size_t left;        /* units that it may still purge: what becomes dirty meanwhile waits for a tick of its own */
   size_t arenas_left; /* slots up to the one that it is at; 0: it is done */
   size_t below;       /* it has passed the units from here on in that one */
   pace_t pace;
@@ -38,11 +40,10 @@ typedef struct space {
   uint8_t huge_pages;      /* option.h */
   uint32_t purge_delay_ms; /* 0: at once; PURGE_NEVER */
   size_t used_units, dirty_units;
-  size_t taken_again; /* units taken lately that had been used before */
-  size_t low_dirty;   /* the fewest dirty units since the last tick */
-  bool unpaid;        /* a region of the system's memory whose dirty units nobody was charged for */
+  low_water_t low_dirty; /* of dirty_units */
+  bool unpaid;           /* a region of the system's memory whose dirty units nobody was charged for */
   uint64_t purged_bytes;
-  uint64_t epoch_ms; /* when taken_again was last halved */
+  uint64_t epoch_ms; /* when the last epoch ended */
   purge_pass_t pass; /* what is purged in steps */
 } space_t;
 
@@ -113,17 +114,11 @@ size_t space_longest_run(void);
 
 /* ---- giving memory back: purge.c ----
  *
- * A unit that is taken again after it was used is a fault saved. So a space retains as many dirty units as were taken again
- * lately, at least an eighth of what is in use and 1 MiB, at most what is in use or 32 MiB; "lately" halves with each quarter
- * of the purge delay. A program that frees a peak once gives it back at once; one that comes and goes in size keeps what it
- * needs again. (A bound of live/2 made malloc-large 40 % slower; one of live left a long soak at 12 times its live memory.)
+ * Taking a dirty unit again saves its page faults. So a space keeps its dirty units for the purge delay, and then purges those
+ * that it never needed: if between 300 and 500 units were dirty during the delay, 300 go. With a delay of 0 units are purged as
+ * they are given, except those of a region.
  *
- * The system is asked for units with the lock open, inside the gate. What it refuses to take is passed over and tried again
- * later. */
-
-/* Says whether more is dirty than is retained, by a quarter, so that one call of the system serves many gives. Under the lock.
- */
-bool space_is_over(const space_t *space);
+ * The system is called with the lock open, inside the gate. Units that it refuses are skipped and tried again later. */
 
 /* These count units more as dirty, or fewer. Under the lock. */
 void space_add_unpaid(const space_t *space, ptrdiff_t units);
@@ -144,10 +139,8 @@ static inline void space_sub_dirty(space_t *space, size_t units)
 /* The free units of the arena have changed. Under the lock. */
 void space_note_longest(const arena_t *arena);
 
-/* The units were given, and more is dirty than is retained. Begins to purge down to that, in steps: a short one now, and one at
- * each slow path, longer ones where those are rare. So no caller waits for long. Where more is dirty by half, as much goes back
- * at once as has come, and more. Without the lock. */
-void space_purge_if_over(arena_t *arena, size_t from, size_t to);
+/* Does the next step of the pass that is under way: 2 MiB and 8 system calls at most, or more where slow paths are rare
+ * (pace.h). */
 void space_purge_step(space_t *space, uint64_t now_ms);
 static inline bool space_purge_is_under_way(const space_t *space)
 {
@@ -162,10 +155,11 @@ size_t space_purge(space_t *space, size_t keep);
  * system refuses. */
 size_t space_purge_inside(space_t *space, char *from, char *to);
 
-/* Once in a quarter of the purge delay: what counts as lately halves, and what was not needed for so long begins to be purged.
- * True then. A region is ticked seldom, and purged at once. The last says whether it has something left for
- * a tick; what the system has just refused is not asked for again before the region is used. */
-bool space_tick(space_t *space, uint64_t now_ms);
+/* Returns how many epochs, of a quarter of the purge delay, have passed since the last one ended. If one has, ends it and
+ * begins a pass over the units that were not needed for the whole delay. space_tick_region() also finishes the pass, since
+ * regions are ticked seldom. space_wants_ticks() says whether a region has units left for a later tick. A region that was
+ * refused something wants none until it is used again. */
+size_t space_tick(space_t *space, uint64_t now_ms);
 void space_tick_region(space_t *space, uint64_t now_ms);
 bool space_wants_ticks(space_t *space);
 

@@ -84,11 +84,10 @@ static size_t find_room(const arena_t *arena, size_t units, size_t alignment)
   return SPAN_NONE;
 }
 
-/* Units [from, to), all free, are in use from now on. Those below used_end were in use before: they count as taken again, and
- * as many are retained (purge.c). */
+/* Units [from, to), all free, are in use from now on. */
 static past_t occupy(arena_t *arena, size_t from, size_t to)
 {
-  past_t past = {bits_count(arena->dirty, from, to), from < arena->used_end ? min_size(to, arena->used_end) - from : 0};
+  past_t past = {bits_count(arena->dirty, from, to)};
   span_clear(&arena->room, from, to);
   if (past.dirty)
     bits_clear(arena->dirty, from, to);

@@ -8,9 +8,9 @@
 
 #include "space/arena.h"
 
-/* What is known of units that were just taken: how many hold old data, and how many were in use before. */
+/* How many of the units that were just taken hold old data. */
 typedef struct past {
-  size_t dirty, again;
+  size_t dirty;
 } past_t;
 
 /* Maps all units. */

@@ -24,8 +24,7 @@ static size_t held_in_the_end(size_t before, size_t most)
   size_t held = held_bytes() - before;
   for (int look = 0; look < LOOKS && held > most; look++) {
     usleep(LOOK_US);
-    for (int i = 0; i < 10000; i++)
-      free(malloc(64 + (size_t)i % 4096));
+    allocate_beyond_caches();
     held = held_bytes() - before;
   }
   return held;

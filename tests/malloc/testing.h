@@ -87,6 +87,17 @@ static inline size_t memory_figure(const char *name) { return figure_of("/proc/s
  * is a swap, pages go there and come back. */
 static inline size_t held_bytes(void) { return memory_figure("\nAnonymous:") + memory_figure("\nSwap:"); }
 
+/* Allocates and frees as much as it takes to leave the thread's caches, where the library looks at the clock. */
+static inline void allocate_beyond_caches(void)
+{
+  enum { BLOCKS = 1000 };
+  static char *blocks[BLOCKS];
+  for (size_t i = 0; i < BLOCKS; i++)
+    blocks[i] = malloc(opaque(64 + i * 4 % 2048));
+  for (size_t i = 0; i < BLOCKS; i++)
+    free(blocks[i]);
+}
+
 /* And without what waits to be used again, which depends on what was done before, and when. */
 static inline size_t held_after_trim(void)
 {

@@ -39,7 +39,7 @@ bool all_is_known(void) { return os_fake.mapped_bytes == others_bytes + bytes_of
 
 void tick_whole(void)
 {
-  kept_tick();
+  kept_tick(1);
   while (kept_tick_is_under_way()) {
     size_t before = kept_bytes();
     kept_step(os_fake.now_ms);
@@ -47,9 +47,9 @@ void tick_whole(void)
   }
 }
 
-void pass_delays(size_t count)
+void pass_epochs(size_t count)
 {
-  for (size_t i = 0; i < count * TICKS_PER_DELAY; i++)
+  while (count--)
     tick_whole();
 }
 
@@ -61,7 +61,7 @@ void have_records(void)
     must((blocks[i] = huge_take(PAGE, 1, &owner, &owned, &zeroed)) != NULL);
   for (size_t i = 0; i < BLOCKS * 4; i++)
     huge_give(blocks[i]);
-  pass_delays(60);
+  pass_epochs(TICKS_OF_A_PEAK);
   must(kept_trim(0) == 0 && ranges_kept() == 0);
   note_others();
 }
@@ -75,12 +75,10 @@ huge_t *take(size_t size)
   return huge;
 }
 
-void breathe(size_t bytes)
+void have_kept(size_t bytes)
 {
   settings.purge_delay_ms = 100;
   huge_t *huge = take(bytes);
-  huge_give(huge);
-  huge = take(bytes);
   memset(huge_start(huge), 7, bytes);
   huge_give(huge);
   must(kept_bytes() == bytes && ranges_kept() == 1);

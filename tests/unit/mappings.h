@@ -4,13 +4,14 @@
 #ifndef MAPPINGS_H
 #define MAPPINGS_H
 
+#include "base/low_water.h"
 #include "levels.h"
 #include "space/huge.h"
 #include "unit.h"
 
-enum { BLOCKS = 40, KEPT_RANGES = 64, PAGE = 4096 };
-#define BREATH (32 * MIB)
-#define STEP   (4 * MIB + PAGE) /* kept.c */
+enum { BLOCKS = 40, PAGE = 4096 };
+enum { TICKS_OF_A_PEAK = LOW_WATER_EPOCHS + 1 }; /* until nothing is left: the epoch in which it was freed does not count */
+#define STEP (4 * MIB + PAGE)                    /* kept.c */
 extern int owner, other_owner;
 extern huge_t *owned, *others; /* their lists */
 
@@ -23,14 +24,14 @@ extern size_t others_bytes;
 void note_others(void);
 bool all_is_known(void);
 void tick_whole(void); /* with all its steps, none of them long */
-void pass_delays(size_t count);
+void pass_epochs(size_t count);
 
 /* Records for what follows, so that metadata does not grow meanwhile. */
 void have_records(void);
 huge_t *take(size_t size);
 
-/* Afterwards as many bytes count as asked for again, and are kept. */
-void breathe(size_t bytes);
+/* Afterwards one range of so many bytes is kept, with 7 in each. The purge delay is 100 ms. */
+void have_kept(size_t bytes);
 uint64_t calls_for_memory(void);
 
 /* `count` blocks of a size, one behind the other. */

@@ -44,14 +44,12 @@ static void model_take(model_t *model, size_t i)
 {
   past_t past;
   run_t *run;
-  size_t units = 1 + dice_below(&model->dice, dice_below(&model->dice, 4) ? 4 : 90), used_end = model->arena->used_end;
+  size_t units = 1 + dice_below(&model->dice, dice_below(&model->dice, 4) ? 4 : 90), dirty = model->arena->dirty_count;
   taken_t taken = arena_take(model->arena, units, (size_t)1 << dice_below(&model->dice, 4), &run, &past);
   must(taken == TAKEN || (taken == NO_MEMORY && os_fake.fail_kinds));
   if (taken != TAKEN)
     return;
-  size_t at = (size_t)(run - model->arena->runs);
-  must(past.dirty <= past.again && past.again == (at < used_end ? min_size(units, used_end - at) : 0) &&
-       run->zeroed == !past.dirty);
+  must(past.dirty <= units && past.dirty == dirty - model->arena->dirty_count && run->zeroed == !past.dirty);
   model->runs[i] = run;
   claim(model, i, 0);
 }

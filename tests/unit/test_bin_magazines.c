@@ -113,7 +113,7 @@ static void blocks_that_wander(void **state)
   }
   assert_true(bin.depots.bound > before);
   for (size_t turn = 0; turn < 12; turn++)
-    bin_tick(&bin);
+    bin_tick(&bin, 0);
   assert_int_equal(bin.depots.bound, 0);
   check_bin(&bin);
 }
@@ -148,7 +148,7 @@ static void a_shard_is_left_what_it_needs(void **state)
       check_bin(&bin);
     }
     assert_int_equal(bin.depots.count, need);
-    bin_tick(&bin);
+    bin_tick(&bin, 0);
     check_bin(&bin);
   }
 }
@@ -162,7 +162,7 @@ static void a_need_ends(void **state)
   my_depot(k, 4);
   assert_int_equal(bin.depots.of[MY_SHARD].need, 4);
   for (size_t i = 0; i < 4; i++)
-    bin_tick(&bin);
+    bin_tick(&bin, 0);
   assert_int_equal(bin.depots.of[MY_SHARD].need, 0);
   my_depot(k, 4);
   budget.limit = budget_held(&budget);
@@ -204,7 +204,7 @@ static void ticks_give_back_what_was_not_needed(void **state)
   uint32_t deep = bin.depots.count;
   assert_true(deep >= 2);
   for (size_t i = 0; i < 10; i++) {
-    bin_tick(&bin);
+    bin_tick(&bin, 0);
     check_bin(&bin);
     assert_true(bin.depots.count <= deep);
     deep = bin.depots.count;

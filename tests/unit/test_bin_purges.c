@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * The memory of free blocks in slabs that stay: when a bin gives it back, and when it does not. */
+#include "bin/slabs.h"
 #include "bins.h"
 #include "os_fake.h"
 
@@ -18,10 +19,24 @@ static bool was_purged(const void *block)
   return *page == 0;
 }
 
+/* An epoch is shorter than a step of pace.h. The one in which a peak was freed does not count. */
+enum { DELAY_MS = 8, EPOCH_MS = DELAY_MS / LOW_WATER_EPOCHS, TICKS_OF_A_PEAK = LOW_WATER_EPOCHS + 1 };
+static uint64_t now = 1000000;
+
+static void tick_times(size_t ticks)
+{
+  bin.space->purge_delay_ms = DELAY_MS;
+  while (ticks--)
+    bin_tick(&bin, now += EPOCH_MS);
+  check_bin(&bin);
+}
+
 static void each_eighth_block_stays(size_t size, bool purges)
 {
   static void *blocks[BLOCKS];
   class_new(size_class_of(size));
+  bin.epoch_ms = now;
+  uint64_t before = os_fake.count[OS_PURGE];
   bin.purges &= purges;
   size_t count = min_size(BLOCKS, 8 * MIB / bin.block_size), purged = 0;
   take_all(blocks, count);
@@ -29,19 +44,16 @@ static void each_eighth_block_stays(size_t size, bool purges)
   for (size_t i = 0; i < count; i++)
     if (i % 8)
       bin_put(&bin, &blocks[i], 1);
-  check_bin(&bin);
+  tick_times(TICKS_OF_A_PEAK - 1);
+  assert_int_equal(os_fake.count[OS_PURGE], before);
+  tick_times(1);
   for (size_t i = 0; i < count; i++) {
     purged += was_purged(blocks[i]);
     assert_true(i % 8 || is_written(blocks[i]));
   }
-  size_t unpurged = (count - count / 8 - purged) * bin.block_size;
-  assert_int_equal(bin.space->purged_bytes > 0, purged > 0);
-  if (bin.purges)
-    assert_true(unpurged <= 1280 * KIB);
-  else
-    assert_int_equal(purged, 0);
-  assert_true(bin_purge(&bin) <= (bin.purges ? 1280 * KIB : 0));
-  assert_true(!bin.purges || bin.idle == 0);
+  assert_int_equal(bin.space->purged_bytes > 0, bin.purges);
+  assert_int_equal(purged, bin.purges ? count - (count + 7) / 8 : 0);
+  assert_true(bin_purge(&bin) == 0 && bin.idle == 0);
   check_bin(&bin);
   while (bin_take(&bin, blocks, 1, NULL) && bin.outstanding < count)
     memset(blocks[0], 2, bin.block_size);
@@ -63,6 +75,7 @@ static void *large[LARGE_BLOCKS];
 static void take_large(void)
 {
   class_new(size_class_of(20000));
+  bin.epoch_ms = now;
   take_all(large, LARGE_BLOCKS);
   write_blocks(large, LARGE_BLOCKS);
 }
@@ -77,26 +90,65 @@ static uint64_t put_every_other(void)
   return os_fake.count[OS_PURGE] - before;
 }
 
-/* What is taken and put again and again keeps its memory; when that ends, it does not. */
+/* What is taken and put again and again keeps its memory, as much as was needed at once; when that ends, it does not. */
 static void memory_of_a_breath(void **state)
 {
   (void)state;
   take_large();
+  put_every_other();
+  uint64_t before = os_fake.count[OS_PURGE];
   for (size_t turn = 0; turn < 20; turn++) {
-    assert_int_equal(put_every_other() > 0, turn == 0);
-    for (size_t i = 0; i < LARGE_BLOCKS; i += 2)
+    for (size_t i = 0; i < LARGE_BLOCKS; i += 4)
       assert_int_equal(bin_take(&bin, &large[i], 1, NULL), 1);
-    check_bin(&bin);
-    if (turn % 4 == 3)
-      bin_tick(&bin);
+    for (size_t i = 0; i < LARGE_BLOCKS; i += 4)
+      bin_put(&bin, &large[i], 1);
+    tick_times(1);
+    assert_int_equal(bin.idle, turn < LOW_WATER_EPOCHS ? LARGE_BLOCKS / 2 : LARGE_BLOCKS / 4);
+    assert_int_equal(os_fake.count[OS_PURGE] > before, turn >= LOW_WATER_EPOCHS);
   }
-  for (size_t i = 0; i < 12; i++)
-    bin_tick(&bin);
-  assert_true(put_every_other() > 20);
+  tick_times(TICKS_OF_A_PEAK);
+  assert_int_equal(bin.idle, 0);
 }
 
-/* However much a tick returns, it asks the system for nothing. */
-static void ticks_do_not_purge(void **state)
+/* Blocks whose memory went are taken last. */
+static void purged_blocks_last(void **state)
+{
+  static void *again[LARGE_BLOCKS];
+  (void)state;
+  take_large();
+  put_every_other();
+  bin_purge(&bin);
+  for (size_t i = LARGE_BLOCKS / 2 + 1; i < LARGE_BLOCKS; i += 2)
+    bin_put(&bin, &large[i], 1);
+  size_t idle = bin.idle, got = 0;
+  assert_true(idle > 0 && idle < LARGE_BLOCKS);
+  for (void *block; bin.idle && bin_take(&bin, &block, 1, NULL) == 1;)
+    again[got++] = block;
+  size_t purged = 0;
+  for (size_t i = 0; i < got; i++)
+    purged += was_purged(again[i]);
+  assert_true(purged <= got / 2);
+  check_bin(&bin);
+}
+
+/* One tick purges no more blocks than it may, and the next goes on. */
+static void purged_in_steps(void **state)
+{
+  (void)state;
+  take_large();
+  put_every_other();
+  tick_times(TICKS_OF_A_PEAK - 1);
+  uint64_t before = os_fake.count[OS_PURGE];
+  for (size_t left = LARGE_BLOCKS / 2; left; left -= min_size(left, 30)) {
+    assert_int_equal(bin.idle, left);
+    assert_int_equal(slabs_purge_unneeded(&bin, 30, now += EPOCH_MS), left < 30 ? 30 - left : 0);
+    check_bin(&bin);
+  }
+  assert_true(bin.idle == 0 && os_fake.count[OS_PURGE] - before <= LARGE_BLOCKS / 2);
+}
+
+/* What a tick returns from the depots waits for the delay too. */
+static void blocks_of_depots(void **state)
 {
   (void)state;
   take_large();
@@ -107,10 +159,110 @@ static void ticks_do_not_purge(void **state)
       bin_give_magazine(&bin, fill(bin_new_magazine(&bin, k, MY_SHARD), large + i, k), MY_SHARD);
   assert_true(bin.depots.count * k * bin.block_size > 3 * MIB / 2);
   uint64_t before = os_fake.count[OS_PURGE];
-  bin_tick(&bin);
-  bin_tick(&bin);
+  tick_times(2);
   assert_true(bin.depots.count == 0 && bin.idle > 0);
+  tick_times(TICKS_OF_A_PEAK - 2);
   assert_int_equal(os_fake.count[OS_PURGE], before);
+  tick_times(2);
+  assert_true(bin.idle == 0 && os_fake.count[OS_PURGE] > before);
+}
+
+/* With a delay of 0 nothing waits. What the system refuses is not asked for again before a tick. */
+static void at_once(void **state)
+{
+  (void)state;
+  take_large();
+  bin.space->purge_delay_ms = 0;
+  bin.purges_in_puts = true;
+  assert_int_equal(put_every_other(), LARGE_BLOCKS / 2);
+  assert_int_equal(bin.idle, 0);
+  take_large();
+  bin.space->purge_delay_ms = 0;
+  bin.purges_in_puts = true;
+  os_fake.fail_kinds = 1u << OS_PURGE;
+  assert_int_equal(put_every_other(), 1);
+  os_fake_heal();
+  tick_times(1 + TICKS_OF_A_PEAK);
+  assert_int_equal(bin.idle, 0);
+}
+
+static bool is_due(uint64_t now_ms)
+{
+  bin.space->purge_delay_ms = DELAY_MS;
+  bins_begin_tick();
+  bins_tick(100, now_ms);
+  check_bin(&bin);
+  return bin.due;
+}
+
+/* A bin is due until the last of its idle memory has gone, but not for what the system refuses. */
+static void due_until_purged(void **state)
+{
+  (void)state;
+  for (unsigned refused = 0; refused < 2; refused++) {
+    take_large();
+    put_every_other();
+    os_fake.fail_kinds = refused ? 1u << OS_PURGE : 0;
+    for (size_t i = 1; i < TICKS_OF_A_PEAK; i++)
+      assert_true(is_due(now += EPOCH_MS) && bin.idle == LARGE_BLOCKS / 2);
+    for (size_t i = 0; i < 10 && bin.due; i++)
+      is_due(now += 1000);
+    assert_false(bin.due);
+    assert_int_equal(bin.idle, refused ? LARGE_BLOCKS / 2 : 0);
+    os_fake_heal();
+    uint64_t before = os_fake.count[OS_PURGE];
+    assert_false(is_due(now += 1000));
+    assert_int_equal(os_fake.count[OS_PURGE], before);
+    bin_put(&bin, &large[1], 1);
+    for (size_t i = 0; i < TICKS_OF_A_PEAK; i++)
+      is_due(now += 1000);
+    assert_true(bin.idle == 0 && !bin.due);
+  }
+}
+
+/* Callers that come often purge a little each time, and the bin is the next tick's again. */
+static void frequent_callers(void **state)
+{
+  (void)state;
+  take_large();
+  put_every_other();
+  is_due(now);
+  for (size_t i = 1; i < TICKS_OF_A_PEAK; i++)
+    assert_true(is_due(now += EPOCH_MS));
+  for (size_t left = LARGE_BLOCKS / 2; left; left -= min_size(left, PURGE_STEP_BLOCKS)) {
+    assert_int_equal(bin.idle, left);
+    assert_int_equal(is_due(now += EPOCH_MS), left > PURGE_STEP_BLOCKS);
+  }
+  assert_int_equal(bin.idle, 0);
+}
+
+/* A bin of one thread is in no list. Its own puts look at the clock. */
+static void of_one_thread(void **state)
+{
+  (void)state;
+  take_large();
+  bin.lock.solo = bin.purges_in_puts = true;
+  bin.space->purge_delay_ms = 100;
+  bin.epoch_ms = os_fake.now_ms;
+  uint64_t before = os_fake.count[OS_PURGE] + put_every_other();
+  assert_int_equal(os_fake.count[OS_PURGE], before);
+  for (size_t i = 0; i < 30; i++) { /* within an epoch */
+    bin_put(&bin, &large[1], 1);
+    assert_int_equal(bin_take(&bin, &large[1], 1, NULL), 1);
+  }
+  assert_true(os_fake.count[OS_PURGE] == before && bin.idle == LARGE_BLOCKS / 2);
+  for (size_t i = 0; i < LOW_WATER_EPOCHS; i++) {
+    assert_int_equal(os_fake.count[OS_PURGE], before);
+    os_fake.now_ms += 25;
+    bin_put(&bin, &large[1], 1);
+    assert_int_equal(bin_take(&bin, &large[1], 1, NULL), 1);
+  }
+  for (size_t i = 0; i < 20; i++) {
+    os_fake.now_ms += 25;
+    bin_put(&bin, &large[1], 1);
+    assert_int_equal(bin_take(&bin, &large[1], 1, NULL), 1);
+  }
+  assert_true(os_fake.count[OS_PURGE] > before && bin.idle <= 1);
   check_bin(&bin);
 }
 
@@ -118,8 +270,8 @@ static void purges_that_fail(void **state)
 {
   (void)state;
   take_large();
-  os_fake.fail_kinds = 1u << OS_PURGE;
   put_every_other();
+  os_fake.fail_kinds = 1u << OS_PURGE;
   assert_int_equal(bin_purge(&bin), 0);
   os_fake_heal();
   assert_int_equal(bin.space->purged_bytes, 0);
@@ -136,9 +288,9 @@ static void purges_that_fail(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(memory_of_free_blocks),
-    cmocka_unit_test(memory_of_a_breath),
-    cmocka_unit_test(ticks_do_not_purge),
+    cmocka_unit_test(memory_of_free_blocks), cmocka_unit_test(memory_of_a_breath), cmocka_unit_test(purged_blocks_last),
+    cmocka_unit_test(purged_in_steps),       cmocka_unit_test(blocks_of_depots),   cmocka_unit_test(at_once),
+    cmocka_unit_test(due_until_purged),      cmocka_unit_test(frequent_callers),   cmocka_unit_test(of_one_thread),
     cmocka_unit_test(purges_that_fail),
   };
   return cmocka_run_group_tests_name("bin_purges", tests, NULL, NULL);

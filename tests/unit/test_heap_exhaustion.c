@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Heaps that are full: they call back, go on in another heap, or fail and keep errno. */
 #include "kinds.h"
+#include "levels.h"
+#include "option.h"
 #include "os_fake.h"
+#include "space/kept.h"
 #include <errno.h>
 
 typedef struct helper {
@@ -140,14 +143,42 @@ static void huge_in_vain(void **state)
   assert_int_equal(os_fake.mapped_bytes, mapped);
   assert_int_equal(figures(heap).held_bytes, held);
   pool_heap_destroy(heap);
+  assert_int_equal(kept_trim(0), 300 * MIB);
   assert_int_equal(os_fake.mapped_bytes, mapped - 300 * MIB);
 }
+
+/* What was freed waits for the purge delay, but goes before a request is refused: in whatever blocks it was, and whatever the
+ * request is for. */
+static void what_is_free_goes_first(void *argument)
+{
+  enum { EACH_MIB = 16, MANY = 100000 };
+  static const size_t sizes[] = {1000, 20000, 100000, MIB, 6 * MIB};
+  static char *all[MANY];
+  const size_t *size = argument;
+  size_t count = 0, first = 0;
+  manager_up();
+  settings.purge_delay_ms = space_of_process.purge_delay_ms = 3600000;
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    for (size_t bytes = 0; bytes + sizes[i] <= EACH_MIB * MIB; bytes += sizes[i])
+      must((all[count++] = pool_alloc(sizes[i])) != NULL);
+  while (first < count)
+    pool_free(all[first++]);
+  os_fake.mapped_most = os_fake.mapped_bytes;
+  size_t most = 4 * EACH_MIB * MIB / *size;
+  for (count = 0; count < most; count++)
+    must((all[count] = pool_alloc(*size)) != NULL);
+  os_fake.mapped_most = 0;
+  must(check_everything());
+}
+
+WITH(what_is_free_goes_first, size_t, 1000, 20000, 100000, MIB, 6 * MIB, 60 * MIB)
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(asked_for_help),           cmocka_unit_test(success_keeps_errno), cmocka_unit_test(overflowing_test),
-    cmocka_unit_test(memory_from_a_block_test), cmocka_unit_test(huge_in_vain),
+    cmocka_unit_test(asked_for_help),   cmocka_unit_test(success_keeps_errno),
+    cmocka_unit_test(overflowing_test), cmocka_unit_test(memory_from_a_block_test),
+    cmocka_unit_test(huge_in_vain),     cmocka_unit_test(what_is_free_goes_first_test),
   };
   return cmocka_run_group_tests_name("heap_exhaustion", tests, NULL, NULL);
 }

@@ -4,16 +4,13 @@
 #include "option.h"
 #include "os_fake.h"
 
-/* The first time it goes; what is asked for again is there, as it was, without a call. */
+/* What was freed is there for the next, as it was, without a call. */
 static void kept_for_the_next(void *argument)
 {
   (void)argument;
   window_up();
   have_records();
   huge_t *huge = take(8 * MIB);
-  huge_give(huge);
-  must(kept_bytes() == 0 && all_is_known());
-  huge = take(8 * MIB);
   char *start = huge_start(huge);
   memset(start, 7, 8 * MIB);
   huge_give(huge);
@@ -34,7 +31,7 @@ static void cut_and_joined(void *argument)
   (void)argument;
   window_up();
   have_records();
-  breathe(16 * MIB);
+  have_kept(16 * MIB);
   char *start = huge_start(huge_next(NULL, NULL));
   uint64_t calls = calls_for_memory();
   for (size_t turn = 0; turn < 20; turn++) {
@@ -89,7 +86,7 @@ static void grown_from_what_is_kept(void *argument)
   const bool *remaps = argument;
   window_up();
   have_records();
-  breathe(8 * MIB);
+  have_kept(8 * MIB);
   os_fake.fail_kinds = *remaps ? 0 : 1 << OS_REMAP;
   uint64_t maps = os_fake.count[OS_MAP];
   bool zeroed;
@@ -102,59 +99,58 @@ static void grown_from_what_is_kept(void *argument)
   must(long_one && zeroed);
 }
 
-/* As much as was asked for again, at most what is live or 32 MiB; nothing without a delay, everything with none that ends. */
+static void take_and_give(size_t count, size_t size)
+{
+  huge_t *blocks[BLOCKS];
+  for (size_t i = 0; i < count; i++)
+    blocks[i] = take(size);
+  for (size_t i = 0; i < count; i++)
+    huge_give(blocks[i]);
+}
+
+/* All of it with a delay, and nothing without one. */
 static void how_much(void *argument)
 {
-  huge_t *blocks[20];
   (void)argument;
   window_up();
   have_records();
+  settings.purge_delay_ms = 100;
+  take_and_give(20, 4 * MIB);
+  uint64_t calls = calls_for_memory();
   for (size_t turn = 0; turn < 4; turn++) {
-    for (size_t i = 0; i < 20; i++)
-      blocks[i] = take(4 * MIB);
-    for (size_t i = 0; i < 20; i++)
-      huge_give(blocks[i]);
-    must(kept_bytes() <= (turn ? BREATH : 0) && (!turn || kept_bytes() > BREATH - 4 * MIB));
-    must(all_is_known());
+    take_and_give(20, 4 * MIB);
+    must(kept_bytes() == 80 * MIB && all_is_known());
   }
-  huge_t *large = take(60 * MIB);
-  for (size_t i = 0; i < 20; i++)
-    blocks[i] = take(4 * MIB);
-  for (size_t i = 0; i < 20; i++)
-    huge_give(blocks[i]);
-  must(kept_bytes() > BREATH && kept_bytes() <= 60 * MIB + 4 * MIB);
+  must(calls_for_memory() == calls);
   settings.purge_delay_ms = 0;
-  huge_give(large);
+  take_and_give(20, 4 * MIB);
   must(kept_bytes() == 0 && ranges_kept() == 0 && all_is_known());
   settings.purge_delay_ms = PURGE_NEVER;
-  for (size_t i = 0; i < 20; i++)
-    blocks[i] = take(4 * MIB);
-  for (size_t i = 0; i < 20; i++)
-    huge_give(blocks[i]);
+  take_and_give(20, 4 * MIB);
   must(kept_bytes() == 80 * MIB);
   must(kept_trim(30 * MIB) == 50 * MIB && kept_bytes() == 30 * MIB && all_is_known());
   must(kept_trim(31 * MIB) == 0 && kept_trim(30 * MIB - 1) == PAGE && kept_trim(0) == 30 * MIB - PAGE);
   must(kept_bytes() == 0 && ranges_kept() == 0 && all_is_known());
 }
 
-/* With a delay, no more ranges than a few. */
+/* However many ranges it is in. */
 static void how_many(void *argument)
 {
-  static huge_t *blocks[400];
+  enum { MANY = 4000 };
+  static huge_t *blocks[MANY];
   (void)argument;
   window_up();
   have_records();
-  breathe(4 * MIB);
-  for (size_t i = 0; i < 400; i++)
-    blocks[i] = take(PAGE);
-  for (size_t i = 0; i < 400; i += 2) {
+  take_row(blocks, MANY, PAGE);
+  settings.purge_delay_ms = 100;
+  uint64_t calls = calls_for_memory();
+  for (size_t i = 0; i < MANY; i += 2)
     huge_give(blocks[i]);
-    must(ranges_kept() <= KEPT_RANGES);
-  }
-  for (size_t i = 1; i < 400; i += 2) {
-    huge_give(blocks[i]);
-    must(ranges_kept() <= KEPT_RANGES);
-  }
+  must(ranges_kept() == MANY / 2 && calls_for_memory() == calls);
+  size_t epochs = 0;
+  for (; kept_bytes(); epochs++)
+    tick_whole();
+  must(epochs >= TICKS_OF_A_PEAK && epochs < 4 * TICKS_OF_A_PEAK && ranges_kept() == 0);
 }
 
 /* With a delay that never ends nothing goes back, however many ranges it is in, and each is found again, however old. */
@@ -195,55 +191,63 @@ static void never_given_back(void *argument)
   must(kept_bytes() == kept + 65 * MIB);
 }
 
-/* Half of what a whole delay did not need goes, and so does the last of it; what it needed stays for the next. */
+/* What a whole delay did not need goes; what it needed stays for the next. */
 static void ticked(void *argument)
 {
   (void)argument;
   window_up();
   have_records();
-  breathe(16 * MIB);
-  pass_delays(1);
-  must(kept_bytes() == 16 * MIB); /* it was taken in this one */
-  for (size_t turn = 0; turn < 8; turn++) {
-    size_t kept = kept_bytes();
+  have_kept(16 * MIB);
+  for (size_t turn = 1; turn < 20; turn++) {
     for (size_t i = 0; i < 3; i++)
       huge_give(take(10 * MIB));
     tick_whole();
-    must(kept_bytes() == kept); /* too early */
-    for (size_t i = 1; i < TICKS_PER_DELAY; i++)
-      tick_whole();
-    must(kept_bytes() >= 10 * MIB && kept_bytes() <= 10 * MIB + (kept - 10 * MIB) / 2 && all_is_known());
+    must(kept_bytes() == (turn < TICKS_OF_A_PEAK ? 16 : 10) * MIB && all_is_known());
   }
+  pass_epochs(LOW_WATER_EPOCHS - 1);
   must(kept_bytes() == 10 * MIB);
-  pass_delays(1);
-  must(kept_bytes() == 5 * MIB);
-  pass_delays(8);
+  pass_epochs(2);
   must(kept_bytes() == 0 && all_is_known());
 }
 
-/* Very many ranges are tried some at a time. What is taken between two steps is not in their way. */
-static void ticked_in_steps(void *argument)
+/* Where the program comes by seldom, an epoch may be as long as a delay. */
+static void ticked_seldom(void *argument)
 {
-  static huge_t *row[4 * KEPT_RANGES];
   (void)argument;
   window_up();
   have_records();
-  breathe(32 * MIB);
-  pass_delays(1);
-  size_t kept = kept_bytes(), steps = 0;
-  must(kept == 32 * MIB);
-  for (size_t i = 0; i < TICKS_PER_DELAY; i++)
-    kept_tick();
-  must(kept_tick_is_under_way() && kept_bytes() == kept);
+  have_kept(3 * MIB);
+  kept_tick(1000);
+  must(!kept_tick_is_under_way()); /* it was not there yet as the epoch began */
+  kept_tick(1000);
+  must(kept_tick_is_under_way());
+  kept_step(os_fake.now_ms);
+  must(kept_bytes() == 0);
+}
+
+/* Very many ranges are tried some at a time. What is taken between two steps is not in their way, and what is given waits. */
+static void ticked_in_steps(void *argument)
+{
+  size_t steps = 0;
+  (void)argument;
+  window_up();
+  have_records();
+  huge_t *live = take(50 * MIB);
+  have_kept(32 * MIB);
+  for (size_t i = 0; i < TICKS_OF_A_PEAK; i++)
+    kept_tick(1);
+  must(kept_tick_is_under_way() && kept_bytes() == 32 * MIB);
+  kept_step(os_fake.now_ms);
+  must(kept_bytes() == 28 * MIB);
   huge_t *huge = take(5 * MIB);
+  kept_step(os_fake.now_ms);
+  must(kept_bytes() == 19 * MIB);
+  huge_give(live);
   for (; kept_tick_is_under_way(); steps++)
     kept_step(os_fake.now_ms);
-  must(steps >= 1 && kept_bytes() >= kept / 2 - 5 * MIB && kept_bytes() <= kept / 2);
+  must(steps >= 5 && kept_bytes() == (19 + 50 - 24) * MIB);
   huge_give(huge);
-  take_row(row, 4 * KEPT_RANGES, PAGE);
-  for (size_t i = 0; i < 4 * KEPT_RANGES; i += 2)
-    huge_give(row[i]);
-  pass_delays(40);
+  pass_epochs(TICKS_OF_A_PEAK);
   must(kept_bytes() == 0 && all_is_known());
 }
 
@@ -253,54 +257,31 @@ static void ticked_on(void *argument)
   (void)argument;
   window_up();
   have_records();
-  breathe(32 * MIB);
-  pass_delays(1);
-  must(kept_bytes() == 32 * MIB);
-  for (size_t i = 1; i < 2 * TICKS_PER_DELAY; i++) {
-    kept_tick();
+  have_kept(32 * MIB);
+  for (size_t i = 1; i < TICKS_OF_A_PEAK + 8; i++) {
+    kept_tick(1);
     kept_step(os_fake.now_ms);
-    size_t steps = i < TICKS_PER_DELAY ? 0 : i + 1 - TICKS_PER_DELAY;
+    size_t steps = i < TICKS_OF_A_PEAK ? 0 : i + 1 - TICKS_OF_A_PEAK;
     must(kept_bytes() == 32 * MIB - steps * 4 * MIB && all_is_known());
   }
-  kept_step(os_fake.now_ms);
-  must(kept_bytes() == 16 * MIB && !kept_tick_is_under_way());
+  must(kept_bytes() == 0);
 }
 
-/* The next purge delay's may want less to go, since something was needed meanwhile. What was to go goes all the same. */
+/* The next tick may want less to go, since something was needed meanwhile. What was to go goes all the same. */
 static void ticked_less_far(void *argument)
 {
   (void)argument;
   window_up();
   have_records();
-  for (size_t i = 0; i < 40; i++)
-    breathe(32 * MIB);
-  pass_delays(1);
-  must(kept_bytes() == 32 * MIB);
-  for (size_t i = 0; i < TICKS_PER_DELAY; i++)
-    kept_tick();
+  have_kept(32 * MIB);
+  for (size_t i = 0; i < TICKS_OF_A_PEAK; i++)
+    kept_tick(1);
   must(kept_tick_is_under_way());
   huge_give(take(20 * MIB));
   must(kept_bytes() == 32 * MIB);
-  for (size_t i = 0; i < TICKS_PER_DELAY; i++)
-    kept_tick();
+  kept_tick(1);
   while (kept_tick_is_under_way())
     kept_step(os_fake.now_ms);
-  must(kept_bytes() <= 16 * MIB && all_is_known());
-}
-
-/* What was asked for again is forgotten with time: half of it with each delay. */
-static void forgotten(void *argument)
-{
-  (void)argument;
-  window_up();
-  have_records();
-  breathe(16 * MIB);
-  pass_delays(8);
-  must(kept_bytes() == 0);
-  huge_give(take(16 * MIB));
-  must(kept_bytes() == 0 || kept_bytes() == 16 * MIB);
-  pass_delays(40);
-  huge_give(take(16 * MIB));
   must(kept_bytes() == 0 && all_is_known());
 }
 
@@ -346,11 +327,9 @@ static void grows_into_what_is_kept(void *argument)
   huge_t *block = huge_take(20 * MIB, 1, &owner, &owned, &zeroed);
   must(block);
   pattern_write(huge_start(block), 20 * MIB, 1);
-  for (size_t i = 0; i < 4; i++) { /* more than once, so that it is kept */
-    huge_t *other = huge_take(16 * MIB, 1, &owner, &owned, &zeroed);
-    must(other);
-    huge_give(other);
-  }
+  huge_t *other = huge_take(16 * MIB, 1, &owner, &owned, &zeroed);
+  must(other);
+  huge_give(other);
   must(kept_bytes() == 16 * MIB);
   os_fake.mapped_most = os_fake.mapped_bytes + 4 * MIB;
   must(huge_resize(block, 30 * MIB, true) && huge_size(block) == 30 * MIB);
@@ -369,12 +348,11 @@ WITH(grown_from_what_is_kept, bool, false, true)
 IN_CHILD(how_much)
 IN_CHILD(how_many)
 IN_CHILD(ticked)
+IN_CHILD(ticked_seldom)
 IN_CHILD(ticked_in_steps)
 IN_CHILD(ticked_on)
 IN_CHILD(ticked_less_far)
 IN_CHILD(the_oldest_first)
-
-IN_CHILD(forgotten)
 
 int main(void)
 {
@@ -388,11 +366,11 @@ int main(void)
     cmocka_unit_test(how_much_test),
     cmocka_unit_test(how_many_test),
     cmocka_unit_test(ticked_test),
+    cmocka_unit_test(ticked_seldom_test),
     cmocka_unit_test(ticked_in_steps_test),
     cmocka_unit_test(ticked_on_test),
     cmocka_unit_test(ticked_less_far_test),
     cmocka_unit_test(the_oldest_first_test),
-    cmocka_unit_test(forgotten_test),
   };
   return cmocka_run_group_tests_name("huge_kept", tests, NULL, NULL);
 }

@@ -71,7 +71,7 @@ static void model_step(model_t *model)
   if (n < 2 && kept_tick_is_under_way())
     kept_step(os_fake.now_ms);
   else if (n < 2)
-    kept_tick();
+    kept_tick(1 + dice_below(&model->dice, 5));
   else if (n < 4)
     kept_trim(dice_below(&model->dice, 4 * MIB));
   else if (!model->blocks[i])

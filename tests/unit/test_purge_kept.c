@@ -22,31 +22,42 @@ static void at_once(void *argument)
   check_space(space);
 }
 
-/* A peak that is freed once goes, but for the least that is kept, or an eighth of what is in use. */
+/* A peak that is freed stays for the whole delay, without a system call, and goes then. */
 static void after_a_peak(void *argument)
 {
-  run_t *runs[20];
   (void)argument;
   space_up();
   space_t *space = &space_of_process;
   space->purge_delay_ms = 100;
-  make_dirty(space, 60);
-  must(space->dirty_units == KEPT_LEAST);
-  for (size_t i = 0; i < 20; i++)
-    runs[i] = take(space, 50);
-  space->taken_again = 0;
-  for (size_t i = 20; i-- > 10;)
-    space_give(space, runs[i]);
-  must(space->dirty_units >= 500 / 8 && space->dirty_units <= 500 / 8 * 5 / 4);
+  space->epoch_ms = os_fake.now_ms;
+  make_dirty(space, 1000);
+  uint64_t before = purges();
+  for (size_t i = 1; i < TICKS_OF_A_PEAK; i++)
+    must(tick_whole(space, os_fake.now_ms += 25) && space->dirty_units == 1000);
+  must(!space_tick(space, os_fake.now_ms += 24) && purges() == before);
+  must(tick_whole(space, os_fake.now_ms += 1) && space->dirty_units == KEPT_LEAST);
   check_space(space);
-  space->purge_delay_ms = PURGE_NEVER;
-  for (size_t i = 10; i--;)
-    space_give(space, runs[i]);
-  must(space->dirty_units > 500);
-  must(!space_tick(space, os_fake.now_ms + 1000000));
 }
 
-/* What is taken and given again and again is soon kept, as much as is in use or 32 MiB; with time it is forgotten. */
+/* With a delay of an hour nothing goes for an hour, and with one that never ends nothing goes at all. */
+static void with_long_delays(void *argument)
+{
+  const uint32_t *delay_ms = argument;
+  space_up();
+  space_t *space = &space_of_process;
+  space->purge_delay_ms = *delay_ms;
+  space->epoch_ms = os_fake.now_ms;
+  make_dirty(space, 1000);
+  uint64_t before = purges();
+  for (size_t ms = 0; ms < *delay_ms && ms < 3600000; ms += 1000)
+    tick_whole(space, os_fake.now_ms += 1000);
+  must(space->dirty_units == 1000 && purges() == before);
+  for (size_t ms = 0; ms <= 3600000; ms += 1000)
+    tick_whole(space, os_fake.now_ms += 1000);
+  must(space->dirty_units == (*delay_ms == PURGE_NEVER ? 1000 : KEPT_LEAST));
+}
+
+/* What is taken and given again and again stays, however long that goes on. When it ends, it goes after the delay. */
 static void a_breath(void *argument)
 {
   (void)argument;
@@ -54,47 +65,38 @@ static void a_breath(void *argument)
   space_t *space = &space_of_process;
   space->purge_delay_ms = 100;
   space->epoch_ms = os_fake.now_ms;
-  for (size_t i = 0; i < 5; i++)
-    make_dirty(space, 400);
+  make_dirty(space, 500);
   uint64_t before = purges();
-  for (size_t i = 0; i < 20; i++)
-    make_dirty(space, 400);
-  must(purges() == before && space->dirty_units == 400 && space->taken_again > BREATH);
-  make_dirty(space, 2000);
-  must(space->dirty_units <= BREATH * 3 / 2);
-  while (space_purge_is_under_way(space))
-    space_purge_step(space, os_fake.now_ms);
-  must(space->dirty_units <= BREATH);
-  before = space->dirty_units;
-  must(!space_tick(space, os_fake.now_ms + 24));
-  must(space_tick(space, os_fake.now_ms + 25) && !space_tick(space, os_fake.now_ms + 26));
-  must(space->dirty_units <= before);
+  for (size_t i = 0; i < 40; i++) {
+    make_dirty(space, 500);
+    must(tick_whole(space, os_fake.now_ms += 25));
+  }
+  must(purges() == before && space->dirty_units == 500);
   size_t ticks = 0;
   while (space->dirty_units > KEPT_LEAST)
-    must(tick_whole(space, os_fake.now_ms + 50 + 25 * ticks) && ++ticks < 4);
+    must(tick_whole(space, os_fake.now_ms += 25) && ++ticks <= LOW_WATER_EPOCHS);
   check_space(space);
 }
 
-/* What was needed within an epoch stays for it, what was not goes. */
-static void what_an_epoch_did_not_need(void *argument)
+/* What was needed once in a delay stays, be it in one of its epochs only. What was not goes. */
+static void what_a_delay_did_not_need(void *argument)
 {
+  const size_t *epochs = argument; /* from one need to the next */
   (void)argument;
   space_up();
   space_t *space = &space_of_process;
   space->purge_delay_ms = 100;
   space->epoch_ms = os_fake.now_ms;
-  for (size_t i = 0; i < 10; i++)
-    make_dirty(space, 400);
-  must(space->dirty_units == 400);
-  must(tick_whole(space, os_fake.now_ms += 30) && tick_whole(space, os_fake.now_ms += 30));
-  size_t dirty = space->dirty_units;
-  must(dirty <= 400);
-  for (size_t i = 0; i < 10; i++) {
-    make_dirty(space, 300);
-    must(tick_whole(space, os_fake.now_ms += 30));
-    must(space->dirty_units >= 300 && space->dirty_units <= 300 + KEPT_LEAST);
+  make_dirty(space, 400);
+  for (size_t i = 0; i < 40; i++) {
+    if (i % *epochs == 0)
+      make_dirty(space, 300);
+    must(tick_whole(space, os_fake.now_ms += 25));
+    must(space->dirty_units == (i < LOW_WATER_EPOCHS ? 400 : 300));
   }
-  must(tick_whole(space, os_fake.now_ms += 30) && space->dirty_units <= KEPT_LEAST);
+  for (size_t i = 0; i < TICKS_OF_A_PEAK; i++)
+    must(tick_whole(space, os_fake.now_ms += 25));
+  must(space->dirty_units == KEPT_LEAST);
   check_space(space);
 }
 
@@ -111,17 +113,19 @@ static void make_scattered(space_t *space, size_t units)
     space_give(space, runs[i]);
   space->purge_delay_ms = 100;
   space->epoch_ms = os_fake.now_ms;
-  space->low_dirty = space->dirty_units;
+  for (size_t i = 0; i < LOW_WATER_EPOCHS; i++)
+    space->low_dirty.least[i] = (uint32_t)space->dirty_units;
 }
 
-/* No caller asks the system for much, or often. What is given meanwhile waits for the next tick, or until it is too much. */
+/* No caller asks the system for much, or often. What is given meanwhile waits for a tick of its own. */
 static void a_tick_in_steps(void *argument)
 {
-  enum { MANY = 1000 };
+  enum { MANY = 1000, GIVEN = 60 };
   size_t steps = 0;
   (void)argument;
   space_up();
   space_t *space = &space_of_process;
+  run_t *given = take(space, GIVEN);
   make_scattered(space, MANY);
   must(space->dirty_units == MANY / 2 && !space_purge_is_under_way(space));
   uint64_t before = purges();
@@ -130,12 +134,12 @@ static void a_tick_in_steps(void *argument)
     space_purge_step(space, os_fake.now_ms);
     must(purges() <= before + STEP_CALLS && (purges() > before || !space_purge_is_under_way(space)));
     must(!space_tick(space, os_fake.now_ms));
+    if (steps == 3)
+      space_give(space, given);
     before = purges();
     check_space(space);
   }
-  must(steps >= MANY / 2 / STEP_CALLS - 2 && space->dirty_units == KEPT_LEAST);
-  make_dirty(space, MANY);
-  must(!space_purge_is_under_way(space) || space->dirty_units <= BREATH * 2);
+  must(steps >= MANY / 2 / STEP_CALLS - 2 && space->purged_bytes == MANY / 2 * UNIT && space->dirty_units == GIVEN);
 }
 
 /* Where callers are rare, each gives back for the time since the last one did, but for half a second at most. */
@@ -204,59 +208,32 @@ static void steps_in_vain(void *argument)
   must(tick_whole(space, os_fake.now_ms += 30));
   must(purges() - before == MANY / 2 && space->dirty_units == MANY / 2 && space->purge_failed);
   os_fake_heal();
-  must(tick_whole(space, os_fake.now_ms += 30) && tick_whole(space, os_fake.now_ms += 30));
-  must(space->dirty_units == KEPT_LEAST);
+  must(tick_whole(space, os_fake.now_ms += 30) && space->dirty_units == KEPT_LEAST);
 }
 
-/* Each give that finds far too much gives back at least as much as came, in few calls. */
-static void keeping_pace(void *argument)
+/* A give makes no system call, however much is dirty, and wherever. */
+static void gives_without_calls(void *argument)
 {
-  enum { MANY = 4000 };
-  static run_t *runs[MANY];
-  (void)argument;
-  space_up();
-  space_t *space = &space_of_process;
-  space->purge_delay_ms = 100;
-  for (size_t i = 0; i < MANY; i++)
-    runs[i] = take(space, 1);
-  for (size_t n = 0; n < MANY; n++) {
-    size_t i = n * 1237 % MANY; /* no neighbours */
-    uint64_t before = purges();
-    space_give(space, runs[i]);
-    must(purges() - before <= 3);
-    must(space->dirty_units <= max_size(space->used_units / 8, KEPT_LEAST) * 3 / 2 + 2);
-  }
-  while (space_purge_is_under_way(space))
-    space_purge_step(space, os_fake.now_ms);
-  must(space->used_units == 0 && space->dirty_units <= KEPT_LEAST * 5 / 4);
-  check_space(space);
-}
-
-/* Also where long runs come, and what is highest are single units. */
-static void keeping_pace_with_long_runs(void *argument)
-{
-  enum { SINGLE = 4000, LONG = 200, LENGTH = 64 };
+  enum { SINGLE = 2000, LONG = 40, LENGTH = 64 };
   static run_t *single[SINGLE], *runs[LONG];
   (void)argument;
   space_up();
   space_t *space = &space_of_process;
   space->purge_delay_ms = 100;
+  space->epoch_ms = os_fake.now_ms;
   for (size_t i = 0; i < LONG; i++)
     runs[i] = take(space, LENGTH);
   for (size_t i = 0; i < SINGLE; i++)
     single[i] = take(space, 1);
-  space->taken_again = 0;
-  for (size_t i = 0; i < SINGLE; i += 2)
-    space_give(space, single[i]);
-  size_t most = space->dirty_units;
-  for (size_t i = 0; i < LONG; i++) {
-    uint64_t before = purges();
+  uint64_t calls = purges() + os_fake.count[OS_UNMAP];
+  for (size_t n = 0; n < SINGLE; n++)
+    space_give(space, single[n * 1237 % SINGLE]); /* no neighbours */
+  for (size_t i = 0; i < LONG; i++)
     space_give(space, runs[i]);
-    most = max_size(most, space->used_units / 8 * 3 / 2 + LENGTH);
-    must(purges() - before <= 33 && space->dirty_units <= most);
-    most = space->dirty_units;
-  }
-  must(space->dirty_units <= (SINGLE / 2 / 8) * 3 / 2);
+  must(purges() + os_fake.count[OS_UNMAP] == calls && space->dirty_units == SINGLE + LONG * LENGTH);
+  for (size_t i = 0; i < TICKS_OF_A_PEAK; i++)
+    must(tick_whole(space, os_fake.now_ms += 25));
+  must(space->used_units == 0 && space->dirty_units == KEPT_LEAST);
   check_space(space);
 }
 
@@ -306,8 +283,10 @@ static void slots(void *argument)
   make_dirty(&space, 200);
   must(space.dirty_units == 200 && purges() == before);
   must(space_purge(&space, 100 * UNIT) == 100 * UNIT && space.dirty_units == 100);
-  for (size_t i = 1; i <= 3; i++)
+  for (size_t i = 1; i <= TICKS_OF_A_PEAK; i++) {
+    must(space.dirty_units == 100);
     tick_whole(&space, os_fake.now_ms + 30 * i);
+  }
   must(space.dirty_units == KEPT_LEAST && os_fake.mapped_bytes == mapped);
   check_space(&space);
   must(space_purge(&space, 0) == KEPT_LEAST * UNIT && space.fixed->committed == 200);
@@ -368,14 +347,14 @@ static void inside(void *argument)
 IN_CHILD(at_once)
 IN_CHILD(after_a_peak)
 IN_CHILD(a_breath)
-IN_CHILD(what_an_epoch_did_not_need)
+WITH(with_long_delays, uint32_t, 3600000, PURGE_NEVER)
+WITH(what_a_delay_did_not_need, size_t, 1, 2, 3, 4)
 IN_CHILD(a_tick_in_steps)
 IN_CHILD(rare_callers)
 WITH(a_tick_at_each_look, size_t, 0, 5, 60)
 IN_CHILD(late_callers)
 IN_CHILD(steps_in_vain)
-IN_CHILD(keeping_pace_with_long_runs)
-IN_CHILD(keeping_pace)
+IN_CHILD(gives_without_calls)
 IN_CHILD(by_several)
 IN_CHILD(slots)
 IN_CHILD(small_units)
@@ -387,14 +366,14 @@ int main(void)
     cmocka_unit_test(at_once_test),
     cmocka_unit_test(after_a_peak_test),
     cmocka_unit_test(a_breath_test),
-    cmocka_unit_test(what_an_epoch_did_not_need_test),
+    cmocka_unit_test(with_long_delays_test),
+    cmocka_unit_test(what_a_delay_did_not_need_test),
     cmocka_unit_test(a_tick_in_steps_test),
     cmocka_unit_test(rare_callers_test),
     cmocka_unit_test(a_tick_at_each_look_test),
     cmocka_unit_test(late_callers_test),
-    cmocka_unit_test(keeping_pace_with_long_runs_test),
     cmocka_unit_test(steps_in_vain_test),
-    cmocka_unit_test(keeping_pace_test),
+    cmocka_unit_test(gives_without_calls_test),
     cmocka_unit_test(by_several_test),
     cmocka_unit_test(slots_test),
     cmocka_unit_test(small_units_test),

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A low-water mark tells how much of a stock was not needed for a whole purge delay: the least that was there at any moment of
+ * it. The delay is divided into epochs, and the mark keeps the least of each.
+ *
+ * Example: the stock was 80 at least in the current epoch, and 30, 50 and 60 in the three before. So 30 were not needed. */
+#ifndef LOW_WATER_H
+#define LOW_WATER_H
+
+#include "base/bits.h"
+#include <stdint.h>
+
+enum { LOW_WATER_EPOCHS = 4 };
+
+typedef struct low_water {
+  uint32_t least[LOW_WATER_EPOCHS]; /* in each epoch, the current one first */
+} low_water_t;
+
+/* Call this after something was taken from the stock because it was needed, */
+static inline void low_water_note(low_water_t *low, size_t stock) { low->least[0] = (uint32_t)min_size(low->least[0], stock); }
+
+/* and this after something was removed because it was not. */
+static inline void low_water_lessen(low_water_t *low, size_t removed)
+{
+  for (unsigned i = 0; i < LOW_WATER_EPOCHS; i++)
+    low->least[i] -= (uint32_t)min_size(low->least[i], removed);
+}
+
+/* Returns how many epochs of a purge delay have passed since `began_ms`. Another thread may have read the clock later. */
+static inline size_t low_water_epochs(uint64_t began_ms, uint64_t now_ms, uint32_t delay_ms)
+{
+  uint32_t epoch_ms = delay_ms / LOW_WATER_EPOCHS;
+  if (now_ms < began_ms || now_ms - began_ms < epoch_ms)
+    return 0;
+  return epoch_ms ? (size_t)((now_ms - began_ms) / epoch_ms) : LOW_WATER_EPOCHS;
+}
+
+/* Ends the current epoch, which may have lasted as long as several, and returns what was not needed in the last four. */
+static inline size_t low_water_tick(low_water_t *low, size_t stock, size_t epochs)
+{
+  uint32_t unneeded = (uint32_t)stock, current = low->least[0];
+  for (unsigned i = LOW_WATER_EPOCHS; i-- > 0;) {
+    low->least[i] = i < epochs ? current : low->least[i - epochs + 1];
+    unneeded = low->least[i] < unneeded ? low->least[i] : unneeded;
+  }
+  for (unsigned i = LOW_WATER_EPOCHS - 1; i > 0; i--)
+    low->least[i] = low->least[i - 1];
+  low->least[0] = (uint32_t)stock;
+  return unneeded;
+}
+
+#endif
