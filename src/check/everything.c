@@ -64,7 +64,7 @@ static bool check_heaps(const heap_t *only)
   check_users();
   check_threads();
   check_spaces();
-  check_kept();
+  check_left();
   census_begin(&space_of_process);
   for (heap_t *heap = heaps_first(); heap; heap = heap->next)
     if ((heap->space || heap_has_granules(heap)) && (!only || heap == only))

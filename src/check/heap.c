@@ -92,14 +92,14 @@ static void add_huge_blocks(const heap_t *heap, large_t *sum)
   expect_count(listed, blocks, "H3", "huge blocks in the list of their heap");
 }
 
-/* Mappings that are kept have no owner, and clean ones hold no memory, so they do not count. */
-void check_kept(void)
+/* Mappings that were left have no owner, and clean ones hold no memory, so they do not count. */
+void check_left(void)
 {
   size_t bytes = 0;
   const char *from = NULL;
   for (huge_t *huge; (huge = huge_next(NULL, from)) != NULL; from = huge_start(huge) + 1)
     bytes += huge->clean ? 0 : huge_size(huge);
-  expect_count(kept_bytes(), bytes, "H3", "bytes of mappings that are kept");
+  expect_count(huge_left_bytes(), bytes, "H3", "bytes of mappings that were left");
 }
 
 /* Returns what the heap's children hold, which counts in the heap too (H2). */

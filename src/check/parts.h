@@ -23,8 +23,8 @@ void check_empties(void *const *magazine);
 void check_magazines_of_heap(const heap_t *heap);
 void check_heap_lists(heap_t *heap);
 
-/* These need none. They check all threads, and all mappings that are kept. */
+/* These need none. They check all threads, and all mappings that were left. */
 void check_threads(void);
-void check_kept(void);
+void check_left(void);
 
 #endif

@@ -48,9 +48,16 @@ static void check_huge(const arena_t *arena)
 {
   if (!arena->slots || arena->space->fixed)
     return;
-  size_t page = round_up(arena->committed, HUGE_PAGE_UNITS) / HUGE_PAGE_UNITS;
-  expect(bits_next_set(arena->huge, page, HUGE_PAGES_MOST) == HUGE_PAGES_MOST, "A5", "a page that is not mapped is marked huge",
+  size_t end = round_up(arena->committed, HUGE_PAGE_UNITS) / HUGE_PAGE_UNITS;
+  expect(bits_next_set(arena->huge, end, HUGE_PAGES_MOST) == HUGE_PAGES_MOST, "A5", "a page that is not mapped is marked huge",
          arena);
+  expect(bits_next_set(arena->holes, end, HUGE_PAGES_MOST) == HUGE_PAGES_MOST, "A5", "a page beyond committed is a hole", arena);
+  for (size_t page = bits_next_set(arena->holes, 0, end); page < end; page = bits_next_set(arena->holes, page + 1, end)) {
+    size_t from = page * HUGE_PAGE_UNITS, to = from + HUGE_PAGE_UNITS;
+    expect(!bit_test(arena->huge, page), "A5", "a hole is marked huge", arena);
+    expect(bits_next_clear(arena->room.map, from, to) == to, "A6", "a unit of a hole is in use", arena);
+    expect(bits_next_set(arena->dirty, from, to) == to, "A6", "a unit of a hole is dirty", arena);
+  }
 }
 
 /* A1 and A4, by whole words of the bitmaps. */
@@ -104,7 +111,7 @@ static void check_units(const space_t *space)
   for (size_t i = 0; i < arena_count(space); i++) {
     const arena_t *arena = arena_at(space, i);
     size_t end = arena ? arena->unit_count : 0;
-    used += end - (arena ? bits_count(arena->room.map, 0, end) : 0);
+    used += end - (arena ? bits_count(arena->room.map, 0, end) + arena->abandoned : 0);
     dirty += arena ? bits_count(arena->dirty, 0, end) : 0;
     expect(!arena || space->fixed || space_longest_in(i) == span_longest(&arena->room), "A3",
            "the longest free stretch is another", arena);

@@ -201,6 +201,16 @@ void heap_note_resized(const located_t *at, size_t size, const void *caller)
     profile_note_resized(at->heap, at->huge ? huge_start(at->huge) : at->start, size, caller);
 }
 
+static bool move_run(located_t *at, size_t size)
+{
+  run_t *moved = large_move_run(at->heap, at->run, size);
+  if (moved) {
+    at->run = moved;
+    at->start = moved->start;
+  }
+  return moved != NULL;
+}
+
 /* A block of a slab cannot grow: its neighbours are other blocks. */
 static inline bool lengthen(located_t *at, size_t size, bool may_move)
 {
@@ -208,7 +218,7 @@ static inline bool lengthen(located_t *at, size_t size, bool may_move)
     return large_resize_huge(at->heap, at->huge, size, may_move);
   if (located_in_granules(at))
     return granular_resize(at->heap, at->start, size);
-  return !at->bin && large_resize_run(at->heap, at->run, size);
+  return !at->bin && (large_resize_run(at->heap, at->run, size) || (may_move && move_run(at, size)));
 }
 
 bool heap_lengthen(located_t *at, size_t size, bool may_move, const void *caller)
@@ -240,12 +250,20 @@ NOINLINE static void *open_guard(void *block, request_t *r, const void *caller)
   return guard_open(at, r->size, r->alignment, used);
 }
 
+static void clear(void *block, const request_t *r)
+{
+  if (HAS_SYSTEM && unlikely(r->past == BLOCK_NEARLY_ZEROED))
+    large_wipe(r->heap, block, r->usable);
+  else
+    memset(block, 0, r->usable);
+}
+
 static inline __attribute__((always_inline)) void *hand_out(void *block, request_t *r, bool zero, const void *caller)
 {
   if (unlikely(heap_is_headed(r->heap)))
     block = open_guard(block, r, caller);
   if (zero && r->past != BLOCK_ZEROED)
-    memset(block, 0, r->usable);
+    clear(block, r);
   return block;
 }
 

@@ -24,7 +24,6 @@ static huge_t *take_record(heap_t *heap, const apart_source_t *source, size_t si
   if (!apart)
     return NULL;
   huge_t *huge = &apart->huge;
-  huge->is_wiped = heap->zero_on_free;
   apart->source = source;
   apart->stack = stack;
   bool taken = source->take(apart, heap, size, alignment, zeroed);

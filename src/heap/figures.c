@@ -103,7 +103,7 @@ static size_t shared_records(void)
 
 static size_t idle_of_process(const space_figures_t *f)
 {
-  return f->dirty_bytes + kept_bytes() + pages_kept() + space_left_bytes() + space_unpaid_bytes();
+  return f->dirty_bytes + huge_left_bytes() + pages_kept() + space_left_bytes() + space_unpaid_bytes();
 }
 
 size_t heap_of_nobody_bytes(void)
@@ -120,7 +120,7 @@ static void add_process_figures(pool_stats_t *stats)
 {
   space_figures_t f = space_figures(&space_of_process);
   size_t records = shared_records(), dirty = idle_of_process(&f);
-  stats->purged_bytes = f.purged_bytes + kept_purged_bytes() + space_ended_bytes() + metadata_purged_bytes();
+  stats->purged_bytes = f.purged_bytes + huge_purged_bytes() + space_ended_bytes() + metadata_purged_bytes();
   stats->idle_bytes += dirty;
   stats->held_bytes += dirty + records;
   stats->metadata_bytes += records;

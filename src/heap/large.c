@@ -9,7 +9,10 @@
 #include "space/gate.h"
 #include <string.h>
 
-enum { TICK_GIVES = 16 }; /* every TICK_GIVES-th large free ticks the heap's region */
+enum {
+  TICK_GIVES = 16,         /* every TICK_GIVES-th large free ticks the heap's region */
+  NEARLY_ZEROED_LEAST = 16 /* units: 1 MiB */
+};
 
 size_t spare_size_at_once = SPARE_SIZE_MOST;
 
@@ -153,6 +156,44 @@ bool large_resize_run(heap_t *heap, run_t *run, size_t size)
   return done;
 }
 
+/* The larger run takes the place of the other in the heap's list. A question finds one of them complete, since the kind is set
+ * last. */
+static run_t *move_run(heap_t *heap, run_t *run, size_t size)
+{
+  space_t *space = &space_of_process;
+  size_t units = space_units(space, size), had = run->units, old_size = run->size, price = space_price(space, units - had);
+  void *entry = run->entry;
+  if (!budget_charge(&heap->budget, price))
+    return NULL;
+  unlink_run(heap, run);
+  run_t *moved = space_move(run, units);
+  if (!moved) {
+    link_run(heap, run);
+    budget_discharge(&heap->budget, price);
+    return NULL;
+  }
+  budget_note_peak(&heap->budget);
+  set_size(moved, usable_of(heap, moved, size));
+  moved->entry = entry;
+  link_run(heap, moved);
+  add_figure(&heap->large_held, (ptrdiff_t)((units - had) << space->unit_log2));
+  count(heap, 0, (ptrdiff_t)(moved->size - old_size));
+  run_become(moved, RUN_LARGE, heap);
+  return moved;
+}
+
+run_t *large_move_run(heap_t *heap, run_t *run, size_t size)
+{
+  size_t units = space_units(&space_of_process, size);
+  if (!HAS_SYSTEM || arena_of(heap->space, run->start)->space != &space_of_process || units <= run->units ||
+      units > space_longest_run())
+    return NULL;
+  lock_t *gate = gate_enter(GATE_LARGE);
+  run_t *moved = move_run(heap, run, size);
+  gate_leave(gate);
+  return moved;
+}
+
 /* ---- mappings ---- */
 
 /* A heap in the caller's memory has no other, so none of its blocks is a mapping. */
@@ -174,7 +215,6 @@ static void *take_huge_inside(heap_t *heap, size_t size, size_t alignment, block
     budget_discharge(&heap->budget, bytes);
     return NULL;
   }
-  huge->is_wiped = heap->zero_on_free;
   budget_note_peak(&heap->budget);
   add_figure(&heap->large_held, (ptrdiff_t)bytes);
   count(heap, 1, (ptrdiff_t)bytes);
@@ -232,6 +272,13 @@ bool large_resize_huge(heap_t *heap, huge_t *huge, size_t size, bool may_move)
 
 /* ---- both ---- */
 
+/* Where most of a long run is not memory yet, the rest costs fewer page faults than clearing all of it. */
+static block_past_t past_of(const run_t *run)
+{
+  bool nearly = run->units >= NEARLY_ZEROED_LEAST && run->fresh <= run->units / 2;
+  return run->zeroed ? BLOCK_ZEROED : nearly ? BLOCK_NEARLY_ZEROED : BLOCK_FRESH;
+}
+
 /* A heap with a region tries it first, however large the block. A mapping serves what the region has no room for. What the
  * thread itself has to spare comes before all: nobody else could have it. A thread of large blocks alone gets its record here.
  */
@@ -250,7 +297,7 @@ void *large_take(heap_t *heap, size_t size, size_t alignment, block_past_t *past
   run_t *run = take_run(heap, size, alignment);
   if (!run)
     return huge ? take_huge(heap, size, alignment, past) : NULL;
-  *past = run->zeroed ? BLOCK_ZEROED : BLOCK_FRESH;
+  *past = past_of(run);
   *usable = run->size;
   return run->start;
 }

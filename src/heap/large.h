@@ -14,6 +14,7 @@ void large_give_huge(heap_t *heap, huge_t *huge);
 
 /* False: nothing changed, as for each block apart. A huge block moves only if `may_move`. */
 bool large_resize_run(heap_t *heap, run_t *run, size_t size);
+run_t *large_move_run(heap_t *heap, run_t *run, size_t size); /* NULL: nothing changed */
 bool large_resize_huge(heap_t *heap, huge_t *huge, size_t size, bool may_move);
 
 /* Adds to the figures of a heap: blocks, their usable bytes, and what they take. */

@@ -143,7 +143,7 @@ static inline __attribute__((always_inline)) void *reallocate_located(heap_t *he
     return reallocate_smaller(to_heap, &at, size, call, caller);
   /* A size that could overflow when it is rounded goes on to the allocation, which refuses it. */
   if (size <= PTRDIFF_MAX - 2 * UNIT && heap_lengthen(&at, size, true, caller))
-    return HAS_SYSTEM && at.huge ? huge_start(at.huge) : block;
+    return HAS_SYSTEM && at.huge ? huge_start(at.huge) : at.start;
   bool grown;
   void *to = heap_allocate_from(to_heap, size, &at, &grown, call, caller);
   return grown ? to : copy_to(to, &at, size, call, NULL);

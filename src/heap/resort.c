@@ -28,7 +28,7 @@ static size_t bytes_lacking(const request_t *r)
   return r->size > has ? r->size - has : 0;
 }
 
-/* Gives back what the process has kept: freed mappings and units, and what the default heap has cached. That helps only if it
+/* Gives back what the process has kept: free units, and what the default heap has cached. That helps only if it
  * was the system that refused, memory or addresses, and not the budget. */
 static bool trim_process(heap_t *heap, const request_t *r)
 {
@@ -37,7 +37,7 @@ static bool trim_process(heap_t *heap, const request_t *r)
     return false;
   if (!heap_is_default(heap))
     heap_drain(&default_heap, r->call);
-  kept_trim(0);
+  huge_unmap_left();
   space_purge(&space_of_process, 0);
   return true;
 }
@@ -45,7 +45,7 @@ static bool trim_process(heap_t *heap, const request_t *r)
 /* Says that no mapping of that size will be had, whatever is given back for it. */
 static bool is_hopeless(const heap_t *heap, const request_t *r)
 {
-  return HAS_SYSTEM && !heap->region.kind && large_is_huge(heap, r->size, r->alignment) && huge_is_hopeless(bytes_lacking(r));
+  return HAS_SYSTEM && !heap->region.kind && huge_is_hopeless(bytes_lacking(r));
 }
 
 /* Granules have given back what they keep at the first try. A heap that may leave them, or did so while its budget was higher,

@@ -103,8 +103,6 @@ static void go_on_purging(uint64_t now_ms)
 {
   if (space_purge_is_under_way(&space_of_process))
     space_purge_step(&space_of_process, now_ms);
-  if (kept_tick_is_under_way())
-    kept_step(now_ms);
   if (__atomic_load_n(&granules_are_due, __ATOMIC_RELAXED))
     tick_granules(now_ms);
 }
@@ -126,7 +124,7 @@ COLD void heap_look_at_clock(thread_t *thread)
     thread_tick_caches(thread, CACHES_PER_LOOK, tick_magazines);
   size_t epochs = space_tick(&space_of_process, now);
   if (epochs) {
-    kept_tick(epochs);
+    huge_unmap_left();
     space_destroy_left();
     bins_begin_tick();
     __atomic_store_n(&granules_are_due, true, __ATOMIC_RELAXED);
@@ -194,9 +192,8 @@ size_t heap_trim(heap_t *heap, size_t keep)
   heap_drain(heap, "pool_heap_trim");
   purged += (size_t)(space_figures(heap->space).purged_bytes - purged_before);
   /* Mappings and records are the process's, so only a trim of the default heap gives them back. */
-  purged += all ? kept_trim(keep) + metadata_trim() + pages_trim() : 0;
-  size_t kept = all ? min_size(kept_bytes(), keep) : 0;
-  purged += space_purge(heap->space, before + keep - kept);
+  purged += all ? huge_unmap_left() + metadata_trim() + pages_trim() : 0;
+  purged += space_purge(heap->space, before + keep);
   if (!keep)
     purged += purge_slabs(heap);
   if (!heap->region.kind)

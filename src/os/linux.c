@@ -151,6 +151,16 @@ void *os_remap(void *address, size_t size, size_t new_size, bool may_move)
   return p == MAP_FAILED ? NULL : p;
 }
 
+bool os_remap_to(void *from, size_t size, void *to, size_t new_size)
+{
+  if (refused())
+    return false;
+  int saved = errno;
+  bool moved = mremap(from, size, new_size, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to;
+  errno = saved;
+  return moved;
+}
+
 void os_guard(void *address, size_t size)
 {
   int saved = errno;

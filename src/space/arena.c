@@ -72,6 +72,10 @@ static size_t lay_out_slot(arena_t *arena, char *slot, size_t units)
   char *end = slot;
   place(&end, ARENA_GAP + sizeof *arena, 1);
   arena->huge = (word_t *)place(&end, bits_words(HUGE_PAGES_MOST) * sizeof(word_t), sizeof(word_t));
+  arena->holes = (word_t *)place(&end, bits_words(HUGE_PAGES_MOST) * sizeof(word_t), sizeof(word_t));
+  arena->moved = (word_t *)place(&end, map_words(units) * sizeof(word_t), sizeof(word_t));
+  if (units > SLOT >> UNIT_LOG2)
+    arena->holes = arena->moved = NULL;
   end = lay_out(arena, end, units);
   place(&end, RECORDS_STEP, 1);
   arena->long_bitmaps = (word_t *)place(&end, long_bitmap_bytes(units, UNIT_LOG2), ARENA_GAP);
@@ -151,9 +155,11 @@ bool arena_destroy(arena_t *arena)
   return os_unmap(arena, (size_t)(arena->runs_end - (char *)arena));
 }
 
+/* Behind the units that are mapped the runs hold no memory (arena_give_records()). */
 size_t arena_record_bytes(const arena_t *arena)
 {
-  return bitmap_bytes(arena) + (size_t)(arena->runs_end - (const char *)arena);
+  uintptr_t end = round_up((uintptr_t)(arena->runs + arena->committed), os_page_size());
+  return bitmap_bytes(arena) + min_size(end, (uintptr_t)arena->runs_end) - (uintptr_t)arena;
 }
 
 /* If the system took the memory of the units but not their addresses, they count for nothing any more. */
@@ -171,7 +177,7 @@ void arena_give_records(arena_t *arena, size_t units)
 {
   char *runs = (char *)round_up((uintptr_t)(arena->runs + units), os_page_size());
   char *bitmaps = (char *)round_up((uintptr_t)(arena_long_bitmap(arena, units)), os_page_size());
-  if (runs + RECORDS_STEP <= arena->runs_end)
+  if (runs < arena->runs_end)
     os_purge(runs, (size_t)(arena->runs_end - runs));
   if (bitmaps + RECORDS_STEP <= arena->long_bitmaps_end && os_unmap(bitmaps, (size_t)(arena->long_bitmaps_end - bitmaps)))
     arena->long_bitmaps_end = bitmaps;

@@ -4,10 +4,10 @@
  * hold memory already and the high end can then be given back.
  *
  * An arena of the window fills slots of it. Nothing is reserved: units are mapped in steps as they are needed, with the records
- * that describe them, and the high end is unmapped again; so what the process has mapped is what it uses, give or take an
- * eighth. Between the arenas, and between records and units, there are always addresses with nothing mapped:
+ * that describe them. The high end is unmapped again, and so are pages of 2 MiB in between of which no unit is used or dirty:
+ * holes. So what the process has mapped is what it uses, give or take an eighth. Between the arenas, and between records and units, there are always addresses with nothing mapped:
  *
- *     slot -> | gap | arena | huge | bitmaps | tree | runs[units] | long bitmaps[units] | gap | unit 0 | ... committed |
+ *     slot -> | gap | arena | huge, holes | bitmaps | tree | runs[units] | long bitmaps[units] | gap | unit 0 | ... committed |
  *
  * The arena of a small region has all its units from the start. Its records are in front of them in the caller's memory, or
  * elsewhere, out of reach of a write past a block, where the memory is the system's.
@@ -17,9 +17,10 @@
  *   A1 start <= ~free and dirty <= free, as sets of units; a free unit at or beyond `committed` is clean
  *   A2 a unit that is not free belongs to the run of the last start bit at or below it, and that run reaches it
  *   A4 dirty_count is the number of dirty units, all of them below dirty_end
- *   A5 `huge` marks no page that is beyond `committed` as a whole
+ *   A5 `huge` and `holes` mark no page that is beyond `committed` as a whole, and no page is in both
+ *   A6 the units of a hole are free and clean
  *
- * The four hold whenever the lock of the arena's space is free, with one exception: between arena_begin_purge() and
+ * They hold whenever the lock of the arena's space is free, with one exception: between arena_begin_purge() and
  * arena_end_purge() the lock is open, and units that are being purged are neither free nor of any run (A2).
  *
  * Functions are called under the lock of the space that the arena belongs to, unless they say otherwise. */
@@ -43,9 +44,10 @@ typedef struct arena {
   char *base; /* unit 0 */
   uint32_t unit_log2;
   uint32_t unit_count;
-  uint32_t committed; /* units below it are mapped */
+  uint32_t committed; /* units below it are mapped, but for the holes */
   uint32_t used_end;  /* no unit at or beyond it was ever taken */
   uint32_t dirty_count, dirty_end;
+  uint32_t abandoned; /* units that are neither free nor counted as used: they cannot be mapped */
   run_t *runs;
   word_t *long_bitmaps; /* long_bitmap_words() for the slab of each unit; NULL: no slab has that many blocks */
   word_t *dirty, *start;
@@ -55,7 +57,9 @@ typedef struct arena {
   bool sparse;                       /* it grows for runs that may be touched here and there (space.h) */
   bool forked;                       /* since it was made: its huge pages may be a child's too */
   uint32_t huge_from;                /* units from here to `committed` are its edge (huge_edge.h); 0: it had none yet */
-  word_t *huge;                      /* of an arena of the window: a bit for each 2 MiB that may be a huge page */
+  word_t *huge;                      /* of an arena of the window: a bit for each 2 MiB that may be a huge page, */
+  word_t *holes;                     /* and for each that is not mapped; NULL: there are none */
+  word_t *moved;                     /* a bit for each unit into which pages have moved (move.c) */
   char *runs_end, *long_bitmaps_end; /* how far those are mapped */
   struct arena *next_left;           /* of those that have ended and could not be destroyed */
 } arena_t;

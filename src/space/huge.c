@@ -8,21 +8,9 @@
 #include "space/gate.h"
 #include <string.h>
 
+enum { REFUSALS_MOST = 16 };
+
 size_t huge_bytes(size_t size) { return round_up(size + !size, os_page_size()); }
-
-static void enter_live(huge_t *huge)
-{
-  range_insert(&huge_ranges, &huge->range);
-  huge_live.count++;
-  huge_live.bytes += huge_size(huge);
-}
-
-static void leave_live(huge_t *huge)
-{
-  range_remove(&huge_ranges, &huge->range);
-  huge_live.count--;
-  huge_live.bytes -= huge_size(huge);
-}
 
 /* ---- the lists of owners ---- */
 
@@ -45,69 +33,181 @@ static void list_leave(huge_t *huge)
     huge->older->link = huge->link;
 }
 
+/* ---- what the system refuses to unmap: it is taken again, and tried again in a trim and at each tick ---- */
+
+static huge_t *left; /* the list of them; they are in the tree, without an owner */
+static size_t left_bytes;
+static uint64_t purged_bytes;
+
+size_t huge_left_bytes(void) { return __atomic_load_n(&left_bytes, __ATOMIC_RELAXED); }
+uint64_t huge_purged_bytes(void) { return __atomic_load_n(&purged_bytes, __ATOMIC_RELAXED); }
+
+static void count_purged(size_t bytes) { __atomic_fetch_add(&purged_bytes, bytes, __ATOMIC_RELAXED); }
+
+/* Clean ranges hold addresses alone. */
+static void count_left(const huge_t *huge, bool enters)
+{
+  size_t bytes = huge->clean ? 0 : huge_size(huge);
+  __atomic_store_n(&left_bytes, enters ? left_bytes + bytes : left_bytes - bytes, __ATOMIC_RELAXED);
+}
+
+static void left_leave(huge_t *huge)
+{
+  count_left(huge, false);
+  list_leave(huge);
+  range_remove(&huge_ranges, &huge->range);
+}
+
+/* Returns the left range that ends or begins at `border`, if it is as clean. */
+static huge_t *left_beside(range_t *range, uintptr_t border, bool clean)
+{
+  huge_t *huge = range_touches(range, border) ? huge_of(range) : NULL;
+  return huge && !huge->owner && huge->clean == clean ? huge : NULL;
+}
+
+static void absorb(huge_t *huge, huge_t *other)
+{
+  if (!other)
+    return;
+  left_leave(other);
+  huge->range.start = min_size(huge->range.start, other->range.start);
+  huge->range.size += other->range.size;
+  huge_record_give(other);
+}
+
+static void left_enter(huge_t *huge)
+{
+  uintptr_t start = huge->range.start, end = start + huge->range.size;
+  huge->owner = NULL;
+  absorb(huge, left_beside(range_at_or_below(huge_ranges, start - 1), start, huge->clean));
+  absorb(huge, left_beside(range_at_or_above(huge_ranges, end), end, huge->clean));
+  range_insert(&huge_ranges, &huge->range);
+  list_enter(huge, &left);
+  count_left(huge, true);
+}
+
+/* Inside the gate, without the lock; the range is in no list. The memory of a long one goes in steps first, between which
+ * others get their turn: a mapping without pages is then unmapped in no time. */
+static bool unmap(huge_t *huge)
+{
+  bool was_clean = huge->clean;
+  if (!was_clean && huge_size(huge) > OS_PURGE_STEP)
+    huge->clean = os_purge_in_steps(huge_start(huge), huge_size(huge));
+  bool gone = os_unmap(huge_start(huge), huge_size(huge));
+  huge->clean = huge->clean || gone || os_purge(huge_start(huge), huge_size(huge));
+  if (huge->clean && !was_clean)
+    count_purged(huge_size(huge));
+  return gone;
+}
+
+static huge_t *next_left(void)
+{
+  lock_acquire(&huge_lock);
+  huge_t *huge = left;
+  if (huge)
+    left_leave(huge);
+  lock_release(&huge_lock);
+  return huge;
+}
+
+static void end_unmapped(huge_t *huge, bool gone)
+{
+  lock_acquire(&huge_lock);
+  if (gone)
+    huge_record_give(huge);
+  else
+    left_enter(huge);
+  lock_release(&huge_lock);
+}
+
+/* Inside the gate. A system that refuses some takes none of the others either. False: it took no addresses. */
+static bool unmap_left(void)
+{
+  huge_t *refused[REFUSALS_MOST], *huge;
+  size_t count = 0;
+  bool any = false;
+  while (count < REFUSALS_MOST && (huge = next_left()) != NULL) {
+    if (unmap(huge)) {
+      any = true;
+      end_unmapped(huge, true);
+    } else {
+      refused[count++] = huge;
+    }
+  }
+  while (count)
+    end_unmapped(refused[--count], false);
+  return any;
+}
+
+size_t huge_unmap_left(void)
+{
+  uint64_t before = huge_purged_bytes();
+  lock_acquire(&huge_lock);
+  bool any = left != NULL;
+  lock_release(&huge_lock);
+  if (!any)
+    return 0;
+  lock_t *gate = gate_enter(GATE_SYSTEM);
+  unmap_left();
+  gate_leave(gate);
+  return (size_t)(huge_purged_bytes() - before);
+}
+
 /* ---- giving ---- */
 
 /* The lock is open while the system is asked. The gate keeps a fork away, because the range is in no list then. */
 void huge_give(huge_t *huge)
 {
-  size_t purged;
   lock_t *gate = gate_enter(GATE_SYSTEM);
   lock_acquire(&huge_lock);
-  leave_live(huge);
+  range_remove(&huge_ranges, &huge->range);
   list_leave(huge);
   huge->clean = huge->is_region = false;
-  bool kept = kept_give(huge);
   lock_release(&huge_lock);
-  if (!kept)
-    kept_unmap(huge, &purged);
+  end_unmapped(huge, unmap(huge));
   gate_leave(gate);
 }
 
 /* ---- taking ---- */
 
-/* The system may move the pages, so the range gets its new address only if that succeeds. */
-static bool grow_kept(huge_t *huge, size_t size)
-{
-  void *start = os_remap(huge_start(huge), huge_size(huge), size, true);
-  if (!start)
-    return false;
-  huge->range = (range_t){.start = (uintptr_t)start, .size = size};
-  return true;
-}
-
-/* A range that is too short grows by moving its pages. If the system refuses that, it is kept as before. */
-static huge_t *take_kept(size_t size, size_t alignment)
-{
-  lock_acquire(&huge_lock);
-  huge_t *huge = kept_take(size, alignment);
-  lock_release(&huge_lock);
-  if (!huge || huge_size(huge) == size || (alignment <= os_page_size() && grow_kept(huge, size)))
-    return huge;
-  lock_acquire(&huge_lock);
-  kept_enter(huge);
-  lock_release(&huge_lock);
-  return NULL;
-}
-
 bool huge_is_hopeless(size_t size) { return size > os_memory_most; }
 
-/* Unmaps everything that is kept, so that a mapping can be tried again. False: nothing is kept, or even all of it would not be
- * enough. */
-static bool make_room(size_t size)
+/* The block begins at the first aligned address of the range, and what it does not need stays. NULL: no memory for a record,
+ * and all of it stays. */
+static huge_t *carve(huge_t *huge, size_t size, size_t alignment)
+{
+  size_t gap = -huge->range.start & (alignment - 1);
+  if (gap) {
+    huge_t *block = huge_cut(huge, gap);
+    left_enter(huge);
+    huge = block;
+  }
+  if (huge && huge_size(huge) > size) {
+    huge_t *rest = huge_cut(huge, size);
+    left_enter(rest ? rest : huge);
+    huge = rest ? huge : NULL;
+  }
+  return huge;
+}
+
+static huge_t *take_left(size_t size, size_t alignment)
 {
   lock_acquire(&huge_lock);
-  bool any = kept_any();
+  huge_t *huge = left;
+  while (huge && huge_size(huge) < size + (-huge->range.start & (alignment - 1)))
+    huge = huge->older;
+  if (huge) {
+    left_leave(huge);
+    huge = carve(huge, size, alignment);
+  }
   lock_release(&huge_lock);
-  if (!any || huge_is_hopeless(size))
-    return false;
-  kept_trim_beyond(0, SIZE_MAX);
-  return true;
+  return huge;
 }
 
 static bool map_new(huge_t *huge, size_t size, size_t alignment)
 {
   void *start = os_map(size, alignment);
-  huge->range = (range_t){.start = (uintptr_t)start, .size = size};
+  *huge = (huge_t){.range = {.start = (uintptr_t)start, .size = size}, .clean = true};
   return start != NULL;
 }
 
@@ -119,7 +219,7 @@ static huge_t *map_block(size_t size, size_t alignment)
   lock_release(&huge_lock);
   if (!huge)
     return NULL;
-  if (map_new(huge, size, alignment) || (make_room(size) && map_new(huge, size, alignment)))
+  if (map_new(huge, size, alignment) || (unmap_left() && map_new(huge, size, alignment)))
     return huge;
   lock_acquire(&huge_lock);
   huge_record_give(huge);
@@ -127,23 +227,22 @@ static huge_t *map_block(size_t size, size_t alignment)
   return NULL;
 }
 
-/* A new mapping reads as zero, and so does a kept range that holds no memory. A region stays hidden until its owner has made it
- * one. */
+/* A region stays hidden until its owner has made it one. */
 huge_t *huge_take(size_t size, size_t alignment, void *owner, huge_t **list, bool *zeroed)
 {
   size = huge_bytes(size);
   alignment = max_size(alignment, os_page_size());
   lock_t *gate = gate_enter(GATE_SYSTEM);
-  huge_t *huge = take_kept(size, alignment);
-  *zeroed = !huge || huge->clean;
+  huge_t *huge = take_left(size, alignment);
   if (!huge)
     huge = map_block(size, alignment);
   if (huge) {
+    *zeroed = huge->clean;
     huge->owner = owner;
     huge->entry = NULL;
     huge->is_region = huge->hidden = !list;
     lock_acquire(&huge_lock);
-    enter_live(huge);
+    range_insert(&huge_ranges, &huge->range);
     list_enter(huge, list);
     lock_release(&huge_lock);
   }
@@ -155,85 +254,12 @@ huge_t *huge_take(size_t size, size_t alignment, void *owner, huge_t **list, boo
 
 /* ---- changing the size ---- */
 
-/* With a purge delay that never ends nothing goes back to the system, so what a block leaves is kept. */
-static bool keep_always(huge_t *rest)
-{
-  if (!rest || !kept_is_all())
-    return false;
-  lock_acquire(&huge_lock);
-  kept_enter(rest);
-  lock_release(&huge_lock);
-  return true;
-}
-
-/* The end is cut off before the lock is open, so that nobody sees it as part of the block. It holds data, so it is dirty. */
-static bool keep_end(huge_t *huge, size_t size)
-{
-  huge->clean = false;
-  lock_acquire(&huge_lock);
-  huge_t *rest = kept_is_all() ? huge_cut(huge, size) : NULL;
-  lock_release(&huge_lock);
-  return keep_always(rest);
-}
-
-/* A block that was put together from kept ranges may be several mappings, which the system does not move at once. The copy is a
- * single one, so the next move is cheap again. */
-static bool move_by_copy(huge_t *huge, size_t size)
-{
-  huge_t moved = {0};
-  size_t purged;
-  lock_acquire(&huge_lock);
-  huge_t *old = huge_record_take();
-  lock_release(&huge_lock);
-  if (!old)
-    return false;
-  bool done = map_new(&moved, size, os_page_size());
-  if (done) {
-    memcpy(huge_start(&moved), huge_start(huge), huge_size(huge));
-    if (huge->is_wiped)
-      memset(huge_start(huge), 0, huge_size(huge));
-    *old = (huge_t){.range = huge->range};
-    huge->range = moved.range;
-    if (!keep_always(old))
-      kept_unmap(old, &purged);
-  } else {
-    lock_acquire(&huge_lock);
-    huge_record_give(old);
-    lock_release(&huge_lock);
-  }
-  return done;
-}
-
-/* Only a block that grows is worth a copy: one that becomes smaller can stay. */
-static bool move(huge_t *huge, size_t size, bool may_move)
+static bool remap(huge_t *huge, size_t size, bool may_move)
 {
   void *start = os_remap(huge_start(huge), huge_size(huge), size, may_move);
-  if (!start)
-    return may_move && size > huge_size(huge) && move_by_copy(huge, size);
-  huge->range = (range_t){.start = (uintptr_t)start, .size = size};
-  return true;
-}
-
-/* Unmaps the kept range behind the block, if all of the growth is in it, so that the block can have its addresses. */
-static bool make_way(huge_t *huge, size_t more)
-{
-  size_t purged;
-  lock_acquire(&huge_lock);
-  huge_t *behind = kept_take_behind(huge, more);
-  lock_release(&huge_lock);
-  return behind && kept_unmap(behind, &purged);
-}
-
-/* What is kept may be all that is in the way of a larger block: behind it, or anywhere if it may move. So there is a second try
- * without it. */
-static bool resize(huge_t *huge, size_t size, bool may_move)
-{
-  size_t had = huge_size(huge);
-  if (move(huge, size, may_move))
-    return true;
-  if (size < had || !(may_move ? make_room(size - had) : make_way(huge, size - had)))
-    return false;
-  return move(huge, size, may_move);
+  if (start)
+    huge->range = (range_t){.start = (uintptr_t)start, .size = size};
+  return start != NULL;
 }
 
 /* The block is out of the tree meanwhile, because another thread may be given the addresses that it leaves. A block never fails
@@ -244,23 +270,18 @@ bool huge_resize(huge_t *huge, size_t size, bool may_move)
   size_t had = huge_size(huge);
   if (size == had)
     return true;
-  bool purged = false;
   lock_t *gate = gate_enter(GATE_SYSTEM);
   lock_acquire(&huge_lock);
-  leave_live(huge);
+  range_remove(&huge_ranges, &huge->range);
   lock_release(&huge_lock);
-  /* Only one of three things happens to the end of a block that becomes smaller: it is kept, or unmapped, or gives back its
-   * memory. */
-  bool kept = size < had && keep_end(huge, size);
-  if (size < had && !kept && had - size > OS_PURGE_STEP)
-    purged = os_purge_in_steps(huge_start(huge) + size, had - size);
-  bool done = kept || resize(huge, size, may_move);
+  bool purged = size + OS_PURGE_STEP < had && os_purge_in_steps(huge_start(huge) + size, had - size);
+  bool done = remap(huge, size, may_move) || (size > had && unmap_left() && remap(huge, size, may_move));
   lock_acquire(&huge_lock);
-  enter_live(huge);
+  range_insert(&huge_ranges, &huge->range);
   lock_release(&huge_lock);
   gate_leave(gate);
-  if (size < had && !kept && (done || purged || os_purge(huge_start(huge) + size, had - size)))
-    kept_count_purged(had - size);
+  if (size < had && (done || purged || os_purge(huge_start(huge) + size, had - size)))
+    count_purged(had - size);
   return done || size < had;
 }
 
@@ -274,7 +295,6 @@ huge_apart_t *huge_apart_record(void)
   return apart;
 }
 
-/* They do not count as live here: that bounds what is kept for the next mapping, which none of them will take. */
 void huge_apart_enter(huge_t *huge, void *owner, huge_t **list)
 {
   huge->owner = owner;
@@ -300,7 +320,7 @@ void huge_hide(huge_t *huge, bool hide)
   lock_release(&huge_lock);
 }
 
-/* The tree has kept ranges too, so the caller looks at the owner. */
+/* The tree has left ranges too, so the caller looks at the owner. */
 static huge_t *find_live(const void *address)
 {
   range_t *range = range_at_or_below(huge_ranges, (uintptr_t)address);
@@ -343,7 +363,7 @@ huge_t *huge_apart_leave(const void *block)
   return huge;
 }
 
-/* A range that is kept has no owner, and a hidden one is a region that is not ready: neither is a live block. */
+/* A range that was left has no owner, and a hidden one is a region that is not ready: neither is a live block. */
 bool huge_ask(const void *address, huge_ask_fn *ask, void *context)
 {
   lock_acquire(&huge_lock);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
  * Huge blocks: those too large, or aligned too strictly, for an arena. Each is a mapping of its own, which grows and shrinks as
- * a whole: its pages change place without being read, and when it ends its memory, its addresses and what it was charged go
- * back. They stand in a tree by address. What they leave behind may be kept (kept.h). */
+ * a whole: its pages change place without being read. When it ends it is unmapped at once. They stand in a tree by address.
+ *
+ * What the system refuses to unmap is left mapped for the next block, without its memory if possible. */
 #ifndef HUGE_H
 #define HUGE_H
 
-#include "space/kept.h"
+#include "space/huge_range.h"
 
 /* It becomes the first of the list of its owner's blocks, which changes under huge_lock; without a list it is a region.
  * *zeroed: it holds no old data. NULL: no memory. */
@@ -40,6 +41,12 @@ bool huge_note_entry(const void *block, void *entry, void **before);
 
 /* Of threads that free one block at once one gets the record, which has left tree and list. NULL: it is no live block apart. */
 huge_t *huge_apart_leave(const void *block);
+
+/* Tries again to unmap what was left; returns how many bytes of memory went back. The second returns how many bytes of memory are
+ * left, and the third how many went back in total. */
+size_t huge_unmap_left(void);
+size_t huge_left_bytes(void);
+uint64_t huge_purged_bytes(void);
 
 /* Returns how many bytes a block of this size will hold. */
 size_t huge_bytes(size_t size);

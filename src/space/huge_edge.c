@@ -128,6 +128,18 @@ void huge_edge_move(arena_t *arena, size_t end)
   }
 }
 
+void huge_edge_fill(arena_t *arena, size_t from, size_t to)
+{
+  if (arena->huge_pages == HUGE_PAGES_ALWAYS)
+    wish(arena, from, to, true);
+}
+
+void huge_edge_unmap(arena_t *arena, size_t from, size_t to)
+{
+  if (arena->huge_from)
+    mark_huge(arena, from, to, false);
+}
+
 void huge_edge_contract(arena_t *arena, size_t end)
 {
   if (!arena->huge_from)

@@ -29,6 +29,10 @@ bool huge_edge_is_wanted(const arena_t *arena, size_t committed);
 /* Units [committed, end) have been mapped behind the others. */
 void huge_edge_move(arena_t *arena, size_t end);
 
+/* Units [from, to) have been mapped in a hole, or unmapped to be one. */
+void huge_edge_fill(arena_t *arena, size_t from, size_t to);
+void huge_edge_unmap(arena_t *arena, size_t from, size_t to);
+
 /* Units at and beyond `end` have been unmapped. */
 void huge_edge_contract(arena_t *arena, size_t end);
 

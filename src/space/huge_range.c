@@ -7,7 +7,6 @@
 
 lock_t huge_lock;
 range_t *huge_ranges;
-huge_live_t huge_live;
 static huge_t *unused, *unused_apart;
 
 static huge_t *record_take(huge_t **list, size_t size)
@@ -43,7 +42,7 @@ void huge_record_give(huge_t *huge)
   *list = huge;
 }
 
-/* The rest is as clean as the whole was. It is in no tree and on no shelf yet: its caller says what it becomes. */
+/* The rest is as clean as the whole was. It is in no tree yet: its caller says what it becomes. */
 huge_t *huge_cut(huge_t *huge, size_t size)
 {
   huge_t *rest = huge_record_take();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A range of addresses that is mapped for one huge block, live or kept for the next: its record, and the tree of all. */
+ * A range of addresses that is mapped for one huge block, live or left for the next: its record, and the tree of all. */
 #ifndef HUGE_RANGE_H
 #define HUGE_RANGE_H
 
@@ -10,17 +10,12 @@
 
 typedef struct huge {
   range_t range;      /* start and size: whole pages, all of them the block's, but of a block apart */
-  void *owner;        /* its heap; NULL: it is kept */
+  void *owner;        /* its heap; NULL: it was left */
   bool is_region : 1; /* the heap lives in it */
   bool is_apart : 1;  /* it is the beginning of a huge_apart_t */
   bool hidden;
-  bool is_wiped; /* its owner's to say: what it leaves behind where it moves is cleared */
-  bool clean;    /* kept: it reads as zero and holds no memory */
-  uint32_t age;  /* kept: the higher, the newer */
-  union {
-    struct huge *newer; /* kept: of about its size, by age */
-    struct huge **link; /* live: what leads to it in its owner's list */
-  };
+  bool clean;         /* left: it reads as zero and holds no memory */
+  struct huge **link; /* what leads to it in the list that it is in: its owner's, or that of what was left */
   struct huge *older; /* there too; of unused records alone */
   void *entry;        /* live: its owner's to say; NULL: nothing is known of it */
 } huge_t;
@@ -52,14 +47,8 @@ static inline bool range_touches(const range_t *range, uintptr_t border)
   return range && (range->start == border || range->start + range->size == border);
 }
 
-/* All that are live or kept. What follows is under huge_lock. */
+/* All that are live or left. What follows is under huge_lock. */
 extern range_t *huge_ranges;
-
-/* Of those that are live: how many, and their bytes. They bound how much is kept. */
-typedef struct huge_live {
-  size_t count, bytes;
-} huge_live_t;
-extern INTERNAL huge_live_t huge_live;
 
 /* Records. NULL: no memory. */
 huge_t *huge_record_take(void);

@@ -84,11 +84,11 @@ static arena_t *arena_of_pass(const space_t *space, const purge_pass_t *pass)
   return arena && arena->space == space ? arena : NULL;
 }
 
-/* If nothing is to be kept, arenas without dirty units are visited too: their high end may go. */
+/* If nothing is to be kept, arenas without dirty units are visited too: they may have addresses to give back. */
 static void leave_arena(const space_t *space, purge_pass_t *pass, arena_t *arena)
 {
   if (arena && !space->fixed)
-    arena_contract(arena, pass->keep == 0);
+    arena_unmap_idle(arena);
   bool done = !pass->left || (pass->keep && space->dirty_units <= pass->keep);
   pass->below = SIZE_MAX;
   set_arenas_left(pass, done ? 0 : pass->arenas_left - 1);

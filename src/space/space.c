@@ -9,16 +9,23 @@
 #include <string.h>
 
 enum {
-  LONGEST_RUN_UNITS = 64,      /* 4 MiB: a longer block is a mapping of its own */
-  LONGEST_RUN_UNITS_SHORT = 2, /* 128 KiB if memory is short: a mapping wastes no end of a unit, and grows without a copy */
+  /* A longer block is a mapping of its own. */
+  LONGEST_RUN_UNITS = 4096,       /* 256 MiB, a quarter of an arena; */
+  LONGEST_RUN_UNITS_LIMITED = 64, /* 4 MiB under a limit: a mapping grows into what is left of it, and goes back at once; */
+  LONGEST_RUN_UNITS_SHORT = 2,    /* 128 KiB if memory is short: a mapping wastes no end of a unit */
   SHORT_LIMIT = 256 << 20,
+  DIRTY_LIMIT_SHARE = 16,
   GUEST_ALIGNMENT = 64 /* of the units of a region that is too small to lose more */
 };
 
-space_t space_of_process;
+space_t space_of_process = {.dirty_most = SIZE_MAX};
 bool space_is_short;
 
-size_t space_longest_run(void) { return space_is_short ? LONGEST_RUN_UNITS_SHORT : LONGEST_RUN_UNITS; }
+size_t space_longest_run(void)
+{
+  size_t limited = space_is_short ? LONGEST_RUN_UNITS_SHORT : LONGEST_RUN_UNITS_LIMITED;
+  return os_memory_limit == SIZE_MAX ? LONGEST_RUN_UNITS : limited;
+}
 
 /* Called at bring-up, when the options are known. A limit that is set later changes nothing here. */
 bool space_init(void)
@@ -35,6 +42,7 @@ bool space_init(void)
     space->huge_pages = HUGE_PAGES_NEVER;
   os_read_limits();
   space_is_short = os_memory_limit < SHORT_LIMIT;
+  space->dirty_most = os_memory_limit == SIZE_MAX ? SIZE_MAX : os_memory_limit / DIRTY_LIMIT_SHARE >> UNIT_LOG2;
   return true;
 }
 
@@ -221,10 +229,12 @@ static void give_units(arena_t *arena, size_t from, size_t to)
   space_note_longest(arena);
   space->used_units -= to - from;
   space_add_dirty(space, to - from);
-  bool at_once = HAS_SYSTEM && !space->purge_delay_ms && !space->purge_failed && !space->fixed;
+  size_t most = !space->purge_delay_ms ? 0 : space->purge_delay_ms == PURGE_NEVER ? SIZE_MAX : space->dirty_most;
+  bool at_once = HAS_SYSTEM && !space->fixed && space->dirty_units > most && !space->purge_failed;
+  size_t keep = (most - most / 4) << space->unit_log2; /* so that one call serves many gives */
   lock_release(&space->lock);
   if (at_once)
-    space_purge(space, 0);
+    space_purge(space, keep);
 }
 
 /* The run is no run any more before its units are free: they can be taken the next moment. */

@@ -8,8 +8,79 @@ enum {
   COMMIT_MOST_UNITS = 64,   /* 4 MiB: the most of it */
   COMMIT_SHARE = 8,         /* in between it is this part of what is mapped */
   COMMIT_LIMIT_SHARE = 256, /* it is never more than this part of a limit on memory */
-  CONTRACT_LEAST_UNITS = 16 /* 1 MiB: less is not unmapped at the high end, nor less than an eighth of what is mapped */
+  HOLES_MOST = 16 << 10     /* stretches of them: each may split a mapping, of which Linux allows a process 65,530 */
 };
+
+/* ---- holes: pages of 2 MiB below `committed` that are not mapped. Arenas of the process's space alone have them ---- */
+
+static size_t hole_count; /* stretches of holes in all arenas; under the lock of the process's space */
+
+static size_t stretches_from(const word_t *holes, size_t from, size_t to)
+{
+  size_t count = 0;
+  for (size_t page = from; page < to; page++)
+    count += bit_test(holes, page) && !(page && bit_test(holes, page - 1));
+  return count;
+}
+
+static void mark_holes(const arena_t *arena, size_t from, size_t to, bool holes)
+{
+  size_t end = min_size(to + 1, HUGE_PAGES_MOST);
+  hole_count -= stretches_from(arena->holes, from, end);
+  holes ? bits_set(arena->holes, from, to) : bits_clear(arena->holes, from, to);
+  hole_count += stretches_from(arena->holes, from, end);
+}
+
+static size_t moved_units; /* in all arenas */
+
+size_t arena_moved_units(void) { return __atomic_load_n(&moved_units, __ATOMIC_RELAXED); }
+
+static void count_moved(size_t units) { __atomic_store_n(&moved_units, moved_units + units, __ATOMIC_RELAXED); }
+
+void arena_mark_moved(arena_t *arena, size_t from, size_t to)
+{
+  count_moved(to - from - bits_count(arena->moved, from, to));
+  bits_set(arena->moved, from, to);
+}
+
+static void forget_moved(arena_t *arena, size_t from, size_t to)
+{
+  if (!moved_units)
+    return;
+  count_moved(-bits_count(arena->moved, from, to));
+  bits_clear(arena->moved, from, to);
+}
+
+static char *page_start(const arena_t *arena, size_t page)
+{
+  return arena->base + ((page * HUGE_PAGE_UNITS) << arena->unit_log2);
+}
+
+static size_t pages_bytes(const arena_t *arena, size_t pages) { return pages * HUGE_PAGE_UNITS << arena->unit_log2; }
+
+/* Says whether no unit of the page is used or dirty. */
+static bool page_is_idle(const arena_t *arena, size_t page)
+{
+  size_t from = page * HUGE_PAGE_UNITS, to = from + HUGE_PAGE_UNITS;
+  return !bit_test(arena->holes, page) && bits_next_clear(arena->room.map, from, to) == to &&
+         bits_next_set(arena->dirty, from, to) == to;
+}
+
+static void make_holes(arena_t *arena)
+{
+  size_t end = arena->committed / HUGE_PAGE_UNITS;
+  for (size_t page = 0; page < end && hole_count < HOLES_MOST; page++) {
+    size_t next = page;
+    while (next < end && page_is_idle(arena, next))
+      next++;
+    if (next == page || !os_unmap(page_start(arena, page), pages_bytes(arena, next - page)))
+      continue;
+    huge_edge_unmap(arena, page * HUGE_PAGE_UNITS, next * HUGE_PAGE_UNITS);
+    mark_holes(arena, page, next, true);
+    forget_moved(arena, page * HUGE_PAGE_UNITS, next * HUGE_PAGE_UNITS);
+    page = next;
+  }
+}
 
 /* ---- mapping them ---- */
 
@@ -37,10 +108,8 @@ static void cut(arena_t *arena)
 
 /* Maps some units more than needed, so that there are few calls; if that is refused, only those needed. What is mapped counts
  * against a limit on memory, so under one the extra is small; otherwise it may end with a huge page. */
-static taken_t commit_step(arena_t *arena, size_t end)
+static taken_t grow(arena_t *arena, size_t end)
 {
-  if (!HAS_SYSTEM || end <= arena->committed)
-    return TAKEN;
   size_t more = arena->committed / COMMIT_SHARE, limit = os_memory_limit;
   more = min_size(max_size(more, COMMIT_LEAST_UNITS), COMMIT_MOST_UNITS);
   if (limit != SIZE_MAX)
@@ -107,9 +176,48 @@ static inline taken_t begin_run(arena_t *arena, size_t at, size_t units, run_t *
   run->size = 0;
   run->start = arena->base + (at << arena->unit_log2);
   run->zeroed = past->dirty == 0;
+  run->fresh = (uint32_t)past->dirty;
   run_become(run, RUN_NONE, NULL);
   arena_set_start(arena, at, true);
   return TAKEN;
+}
+
+void arena_abandon(arena_t *arena, size_t from, size_t to)
+{
+  run_t *run;
+  past_t past;
+  begin_run(arena, from, to - from, &run, &past);
+  run_become(run, RUN_REGION, NULL);
+  arena->abandoned += (uint32_t)(to - from);
+}
+
+/* Maps the holes among units [from, to). */
+static taken_t fill_holes(arena_t *arena, size_t from, size_t to)
+{
+  size_t end = (to + HUGE_PAGE_UNITS - 1) / HUGE_PAGE_UNITS, page = bits_next_set(arena->holes, from / HUGE_PAGE_UNITS, end);
+  while (page < end) {
+    size_t next = bits_next_clear(arena->holes, page, end);
+    os_mapped_t mapped = os_map_at(page_start(arena, page), pages_bytes(arena, next - page));
+    if (mapped == OS_NO_MEMORY)
+      return NO_MEMORY;
+    mark_holes(arena, page, next, false);
+    if (mapped == OS_OCCUPIED) { /* somebody else has mapped something there */
+      arena_abandon(arena, page * HUGE_PAGE_UNITS, next * HUGE_PAGE_UNITS);
+      return NO_ROOM;
+    }
+    huge_edge_fill(arena, page * HUGE_PAGE_UNITS, next * HUGE_PAGE_UNITS);
+    page = bits_next_set(arena->holes, next, end);
+  }
+  return TAKEN;
+}
+
+/* Maps those of the free units [from, to) that are not mapped. */
+static taken_t commit_step(arena_t *arena, size_t from, size_t to)
+{
+  if (!HAS_SYSTEM)
+    return TAKEN;
+  taken_t mapped = hole_count && arena->holes ? fill_holes(arena, from, min_size(to, arena->committed)) : TAKEN;
+  return mapped == TAKEN && to > arena->committed ? grow(arena, to) : mapped;
 }
 
 /* A step that meets somebody else's mapping has cut the arena, so the search begins again in what is left. */
@@ -121,7 +229,7 @@ taken_t arena_take(arena_t *arena, size_t units, size_t alignment, run_t **taken
     at = find_room(arena, units, alignment);
     if (at == SPAN_NONE)
       return NO_ROOM;
-    committed = commit_step(arena, at + units);
+    committed = commit_step(arena, at, at + units);
   } while (committed == NO_ROOM);
   return committed == NO_MEMORY ? NO_MEMORY : begin_run(arena, at, units, taken, past);
 }
@@ -131,14 +239,22 @@ taken_t arena_take_below(arena_t *arena, size_t end, size_t units, size_t alignm
   size_t at = find_room(arena, units, alignment);
   if (at == SPAN_NONE || at + units > end)
     return NO_ROOM;
-  return begin_run(arena, at, units, taken, past);
+  taken_t committed = commit_step(arena, at, at + units);
+  return committed == TAKEN ? begin_run(arena, at, units, taken, past) : committed;
+}
+
+/* Pages that have moved are another mapping than those beside them, and the system moves no two at once. */
+static bool is_one_mapping(const arena_t *arena, size_t from, size_t to)
+{
+  size_t moved = moved_units && arena->moved ? bits_count(arena->moved, from, to) : 0;
+  return !moved || moved == to - from;
 }
 
 /* The run keeps its start, so the units that are needed must be those right behind it. */
 bool arena_lengthen(arena_t *arena, run_t *run, size_t units, past_t *past)
 {
   size_t at = (size_t)(run - arena->runs), end = at + run->units, to = at + units;
-  if (to > arena->unit_count || bits_next_clear(arena->room.map, end, to) < to || commit_step(arena, to) != TAKEN)
+  if (to > arena->unit_count || !is_one_mapping(arena, at, to) || bits_next_clear(arena->room.map, end, to) < to || commit_step(arena, end, to) != TAKEN)
     return false;
   *past = occupy(arena, end, to);
   run->zeroed &= past->dirty == 0;
@@ -151,6 +267,17 @@ static void set_dirty(arena_t *arena, size_t from, size_t to)
   bits_set(arena->dirty, from, to);
   arena->dirty_count += (uint32_t)(to - from);
   arena->dirty_end = (uint32_t)max_size(arena->dirty_end, to);
+}
+
+bool arena_give_unmapped(arena_t *arena, size_t from, size_t to)
+{
+  forget_moved(arena, from, to);
+  os_mapped_t mapped = os_map_at(arena->base + (from << arena->unit_log2), (to - from) << arena->unit_log2);
+  if (mapped == OS_MAPPED)
+    span_set(&arena->room, from, to);
+  else
+    arena_abandon(arena, from, to);
+  return mapped == OS_MAPPED;
 }
 
 void arena_give(arena_t *arena, size_t from, size_t to)
@@ -218,15 +345,19 @@ static size_t end_of_use(const arena_t *arena)
   return 0;
 }
 
-/* Little is not unmapped, or a program that goes back and forth across the end would map and unmap the same units again and
- * again. */
-void arena_contract(arena_t *arena, bool all)
+void arena_unmap_idle(arena_t *arena)
 {
   size_t page_units = max_size(os_page_size() >> arena->unit_log2, 1), end = round_up(end_of_use(arena), page_units);
-  size_t units = arena->committed - end, least = all ? 1 : max_size(CONTRACT_LEAST_UNITS, arena->committed / COMMIT_SHARE);
-  if (units < least || !os_unmap(arena->base + (end << arena->unit_log2), units << arena->unit_log2))
-    return;
-  arena->committed = (uint32_t)end;
-  huge_edge_contract(arena, end);
-  arena_give_records(arena, end);
+  size_t units = arena->committed - end, pages = (end + HUGE_PAGE_UNITS - 1) / HUGE_PAGE_UNITS;
+  if (units && os_unmap(arena->base + (end << arena->unit_log2), units << arena->unit_log2)) {
+    arena->committed = (uint32_t)end;
+    if (arena->holes) {
+      mark_holes(arena, pages, HUGE_PAGES_MOST, false);
+      forget_moved(arena, end, arena->unit_count);
+    }
+    huge_edge_contract(arena, end);
+    arena_give_records(arena, end);
+  }
+  if (arena->holes)
+    make_holes(arena);
 }

@@ -19,7 +19,7 @@ taken_t arena_commit_all(arena_t *arena);
 /* A run of `units`, its first address a multiple of `alignment` units. */
 taken_t arena_take(arena_t *arena, size_t units, size_t alignment, run_t **run, past_t *past);
 
-/* The same below unit `end`, which is not beyond those that are mapped: the arena does not grow. Asks nothing of the system. */
+/* The same below unit `end`, which is not beyond those that are mapped: the arena does not grow. */
 taken_t arena_take_below(arena_t *arena, size_t end, size_t units, size_t alignment, run_t **run, past_t *past);
 
 /* Units behind a run are added to it. False: they are not free, or there is no memory. */
@@ -28,6 +28,16 @@ bool arena_lengthen(arena_t *arena, run_t *run, size_t units, past_t *past);
 /* Units [from, to) of a run that is no more, or only shorter, are free and dirty. */
 void arena_give(arena_t *arena, size_t from, size_t to);
 
+/* The same of units that are not mapped any more; maps them, and they are clean. If the system refuses, they are abandoned. */
+bool arena_give_unmapped(arena_t *arena, size_t from, size_t to);
+
+/* Units [from, to), which are free or of no run, are nobody's for good: they cannot be mapped. */
+void arena_abandon(arena_t *arena, size_t from, size_t to);
+
+/* Pages have moved into these units (move.c). They count as moved until they are unmapped, and so does the second. */
+void arena_mark_moved(arena_t *arena, size_t from, size_t to);
+size_t arena_moved_units(void);
+
 /* The highest dirty units below `below`, at most one word of them: [*from, *to). False: there are none. */
 bool arena_highest_dirty(arena_t *arena, size_t below, size_t *from, size_t *to);
 
@@ -35,9 +45,9 @@ bool arena_highest_dirty(arena_t *arena, size_t below, size_t *from, size_t *to)
 void arena_begin_purge(arena_t *arena, size_t from, size_t to);
 void arena_end_purge(arena_t *arena, size_t from, size_t to, bool purged);
 
-/* Unmaps the units behind the last that is in use or dirty, if they are many, or any at `all`; their records go with them.
- * Touches no memory. */
-void arena_contract(arena_t *arena, bool all);
+/* Unmaps the units behind the last that is in use or dirty, with their records, and makes holes of the pages before it of which
+ * none is. Touches no memory. */
+void arena_unmap_idle(arena_t *arena);
 
 /* Says that a run starts there, or none any more. */
 void arena_set_start(arena_t *arena, size_t unit, bool is_start);

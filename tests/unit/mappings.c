@@ -23,7 +23,7 @@ size_t bytes_of(const void *of)
   return bytes;
 }
 
-size_t ranges_kept(void)
+size_t ranges_left(void)
 {
   size_t count = 0;
   for (huge_t *huge = huge_next(NULL, NULL); huge; huge = huge_next(NULL, huge_start(huge) + huge_size(huge)))
@@ -37,22 +37,6 @@ void note_others(void) { others_bytes = os_fake.mapped_bytes - bytes_of(&owner) 
 
 bool all_is_known(void) { return os_fake.mapped_bytes == others_bytes + bytes_of(&owner) + bytes_of(NULL); }
 
-void tick_whole(void)
-{
-  kept_tick(1);
-  while (kept_tick_is_under_way()) {
-    size_t before = kept_bytes();
-    kept_step(os_fake.now_ms);
-    must(before - kept_bytes() <= STEP);
-  }
-}
-
-void pass_epochs(size_t count)
-{
-  while (count--)
-    tick_whole();
-}
-
 void have_records(void)
 {
   huge_t *blocks[BLOCKS * 4];
@@ -61,8 +45,7 @@ void have_records(void)
     must((blocks[i] = huge_take(PAGE, 1, &owner, &owned, &zeroed)) != NULL);
   for (size_t i = 0; i < BLOCKS * 4; i++)
     huge_give(blocks[i]);
-  pass_epochs(TICKS_OF_A_PEAK);
-  must(kept_trim(0) == 0 && ranges_kept() == 0);
+  must(huge_left_bytes() == 0 && ranges_left() == 0);
   note_others();
 }
 
@@ -75,26 +58,17 @@ huge_t *take(size_t size)
   return huge;
 }
 
-void have_kept(size_t bytes)
+void have_left(size_t bytes)
 {
-  settings.purge_delay_ms = 100;
   huge_t *huge = take(bytes);
   memset(huge_start(huge), 7, bytes);
+  os_forbid(true);
   huge_give(huge);
-  must(kept_bytes() == bytes && ranges_kept() == 1);
+  os_forbid(false);
+  must(huge_left_bytes() == bytes && ranges_left() == 1);
 }
 
 uint64_t calls_for_memory(void)
 {
   return os_fake.count[OS_MAP] + os_fake.count[OS_UNMAP] + os_fake.count[OS_REMAP] + os_fake.count[OS_PURGE];
-}
-
-void take_row(huge_t **row, size_t count, size_t size)
-{
-  settings.purge_delay_ms = PURGE_NEVER;
-  huge_give(take(count * size));
-  for (size_t i = 0; i < count; i++) {
-    row[i] = take(size);
-    must(!i || huge_start(row[i]) == huge_start(row[i - 1]) + size);
-  }
 }

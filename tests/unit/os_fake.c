@@ -82,12 +82,33 @@ static void *map(void *hint, size_t size, int flags)
   return p;
 }
 
+enum { LONGEST_WITH_HOLES = 1 << 30 };
+
+/* What is mapped of a range: an arena unmaps its end with the holes in it. Looks at long steps, and at short ones where something
+ * is missing. */
+static size_t mapped_of(const char *p, size_t size, size_t step)
+{
+  static _Thread_local unsigned char pages[(64 << 20) / 4096];
+  size_t mapped = 0;
+  for (size_t at = 0; at < size; at += step) {
+    size_t bytes = size - at < step ? size - at : step;
+    if (mincore((void *)(uintptr_t)(p + at), bytes, pages) == 0)
+      mapped += bytes;
+    else if (step > os_fake.page_size)
+      mapped += mapped_of(p + at, bytes, step / 32);
+  }
+  return mapped;
+}
+
 static void unmap(void *p, size_t size)
 {
+  int saved = errno;
   if (!size)
     return;
+  size_t mapped = size <= LONGEST_WITH_HOLES ? mapped_of(p, size, 32 * 32 * os_fake.page_size) : size;
   munmap(p, size);
-  account(-size);
+  account(-mapped);
+  errno = saved;
 }
 
 size_t os_page_size(void) { return os_fake.page_size; }
@@ -148,6 +169,21 @@ void *os_remap(void *address, size_t size, size_t new_size, bool may_move)
     return NULL;
   account(new_size - size);
   return p;
+}
+
+/* A refusal comes when the place is unmapped already, as the system does it. */
+bool os_remap_to(void *from, size_t size, void *to, size_t new_size)
+{
+  if (fails(OS_REMAP)) {
+    unmap(to, new_size);
+    return false;
+  }
+  int saved = errno;
+  bool moved = mremap(from, size, new_size, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to;
+  errno = saved;
+  if (moved)
+    account(-size);
+  return moved;
 }
 
 void os_guard(void *address, size_t size) { mprotect(address, size, PROT_NONE); }

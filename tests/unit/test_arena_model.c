@@ -85,20 +85,37 @@ static size_t record_bytes(const arena_t *arena)
   return (size_t)(arena->runs_end - (const char *)arena) + (size_t)(arena->long_bitmaps_end - (char *)arena->long_bitmaps);
 }
 
-static void model_contract(model_t *model)
+static size_t mapped_units(const arena_t *arena)
+{
+  return arena->committed - bits_count(arena->holes, 0, HUGE_PAGES_MOST) * HUGE_PAGE_UNITS;
+}
+
+/* Without an error there is no unit beyond what is used, and each page of which nothing is used is a hole. */
+static void all_idle_is_unmapped(const arena_t *arena, size_t end)
+{
+  must(arena->committed == end);
+  for (size_t page = 0; page < end / HUGE_PAGE_UNITS; page++) {
+    size_t from = page * HUGE_PAGE_UNITS, to = from + HUGE_PAGE_UNITS;
+    bool idle = bits_count(arena->room.map, from, to) == HUGE_PAGE_UNITS && !bits_count(arena->dirty, from, to);
+    must(idle == bit_test(arena->holes, page));
+  }
+}
+
+static void model_unmap_idle(model_t *model)
 {
   arena_t *arena = model->arena;
   size_t end = naive_end_of_use(arena), committed = arena->committed, mapped = os_fake.mapped_bytes,
-         records = record_bytes(arena);
-  bool all = dice_below(&model->dice, 2), refuses = os_fake.fail_kinds >> OS_UNMAP & 1;
-  arena_contract(arena, all);
-  bool contracted = arena->committed < committed;
-  must(contracted == (!refuses && committed - end >= (all ? 1 : max_size(16, committed / 8))));
-  must(arena->committed == (contracted ? end : committed) &&
-       os_fake.mapped_bytes == mapped - (committed - arena->committed) * UNIT - (records - record_bytes(arena)));
-  must(!contracted ||
+         records = record_bytes(arena), units = mapped_units(arena);
+  bool refuses = os_fake.fail_kinds >> OS_UNMAP & 1;
+  arena_unmap_idle(arena);
+  if (refuses)
+    must(arena->committed == committed);
+  else
+    all_idle_is_unmapped(arena, end);
+  must(os_fake.mapped_bytes == mapped - (units - mapped_units(arena)) * UNIT - (records - record_bytes(arena)));
+  must(arena->committed == committed ||
        arena->long_bitmaps_end <= (char *)(arena->long_bitmaps + end * long_bitmap_words(UNIT_LOG2)) + 32 * KIB + 4 * KIB);
-  for (size_t at = round_up(end, 64); contracted && at < committed; at++) /* of no kind, or as it was */
+  for (size_t at = round_up(end, 64); at < committed; at++) /* of no kind, or as it was */
     must(arena->runs[at].kind == RUN_NONE);
 }
 
@@ -135,7 +152,7 @@ static void against_the_model(void *argument)
     if (n < 4)
       model_purge(&model);
     else if (n < 8)
-      model_contract(&model);
+      model_unmap_idle(&model);
     else if (n < 10)
       model_ask(&model);
     else if (model.runs[at])

@@ -47,6 +47,8 @@ static void forget_what_is_committed(void) { arena()->committed = 0; }
 static void forget_what_is_used(void) { arena()->used_end = 1; }
 static void count_a_dirty_unit(void) { arena()->dirty_count++; }
 static void mark_a_page_huge(void) { bit_set(arena()->huge, HUGE_PAGES_MOST - 1); }
+static void make_a_hole_of_a_page_in_use(void) { bit_set(arena()->holes, 0); }
+static void make_a_hole_beyond_the_end(void) { bit_set(arena()->holes, HUGE_PAGES_MOST - 1); }
 static void move_a_run(void) { slab_of(SMALL)->start += UNIT; }
 static void lengthen_a_run(void) { slab_of(SMALL)->units = arena()->unit_count; }
 static void forget_a_start(void) { bit_clear(arena()->start, unit_of_slab()); }
@@ -195,6 +197,8 @@ static const struct damage {
   DAMAGE("A3", count_a_unit),
   DAMAGE("A4", count_a_dirty_unit),
   DAMAGE("A5", mark_a_page_huge),
+  DAMAGE("A5", make_a_hole_beyond_the_end),
+  DAMAGE("A6", make_a_hole_of_a_page_in_use),
   DAMAGE("F1", shorten_a_stretch),
   DAMAGE("F1", change_a_word),
   DAMAGE("R1", lose_a_beginning),

@@ -266,6 +266,8 @@ static void grow_where_the_system_has_nothing_left(void *argument)
   static void *freed[FREED / 500];
   const grown_t *grown = argument;
   os_fake_heal();
+  pool_free(pool_alloc(1));
+  os_memory_limit = GIB; /* so the block is a mapping */
   pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = grown->budget});
   void *block = pool_heap_alloc(heap, 60 * MIB);
   size_t count = FREED / grown->freed_size;
@@ -288,7 +290,7 @@ static void refused_by_a_budget(void *argument)
   (void)argument;
   os_fake_heal();
   settings.purge_delay_ms = space_of_process.purge_delay_ms = PURGE_NEVER;
-  pool_free(pool_alloc(24 * MIB));
+  pool_free(pool_alloc(48 * MIB));
   pool_free(pool_alloc(2 * MIB));
   pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = LARGE * MIB});
   size_t count = 0;
@@ -298,11 +300,11 @@ static void refused_by_a_budget(void *argument)
   pool_heap_free(heap, blocks[6]);
   pool_stats_t before, after;
   pool_heap_stats(pool_heap_default(), &before);
-  must(kept_bytes() == 24 * MIB && before.idle_bytes >= 24 * MIB);
+  must(before.idle_bytes >= 24 * MIB);
   for (int i = 0; i < 3; i++)
-    must(!pool_heap_realloc(heap, blocks[0], 3 * MIB + 1) && !pool_heap_alloc(heap, 3 * MIB + 1));
+    must(!pool_heap_realloc(heap, blocks[0], 4 * MIB + 1) && !pool_heap_alloc(heap, 4 * MIB + 1));
   pool_heap_stats(pool_heap_default(), &after);
-  must(after.purged_bytes == before.purged_bytes && after.idle_bytes == before.idle_bytes && kept_bytes() == 24 * MIB);
+  must(after.purged_bytes == before.purged_bytes && after.idle_bytes == before.idle_bytes);
   pool_heap_destroy(heap);
 }
 

@@ -92,11 +92,12 @@ static void zero_where_it_was(void *argument)
   os_fake_heal();
   settings.purge_delay_ms = PURGE_NEVER;
   pool_heap_t *heap = heap_new(&(pool_heap_options_t){.flags = POOL_HEAP_ZERO_ON_FREE});
-  char *behind, *block = pool_heap_alloc(heap, 20 * MIB);
+  char *first = pool_heap_alloc(heap, 20 * MIB); /* the next two are behind each other */
+  char *behind, *block = pool_heap_alloc(heap, 20 * MIB), *wall = pool_heap_alloc(heap, 20 * MIB);
   memset(block, 7, 20 * MIB);
   os_fake.fail_kinds = 1 << OS_REMAP;
   char *moved = pool_heap_realloc(heap, block, 60 * MIB);
-  must(moved && moved != block && moved[0] == 7 && moved[20 * MIB - 1] == 7);
+  must(first && wall && moved && moved != block && moved[0] == 7 && moved[20 * MIB - 1] == 7);
   os_fake_heal();
   while ((behind = pool_alloc(20 * MIB)) != NULL && behind != block)
     must(all_zero(behind, 20 * MIB));

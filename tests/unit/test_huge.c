@@ -10,7 +10,6 @@ static void sizes_and_alignments(void *argument)
   (void)argument;
   window_up();
   have_records();
-  settings.purge_delay_ms = 0;
   must(huge_bytes(0) == PAGE && huge_bytes(1) == PAGE && huge_bytes(PAGE + 1) == 2 * PAGE);
   for (size_t alignment = 1; alignment <= 64 * MIB; alignment *= 4)
     for (size_t size = 0; size < 100 * MIB; size = size * 3 + 5000) {
@@ -21,7 +20,7 @@ static void sizes_and_alignments(void *argument)
       must(all_is_known());
       huge_start(huge)[0] = huge_start(huge)[huge_size(huge) - 1] = 1;
       huge_give(huge);
-      must(all_is_known() && bytes_of(&owner) == 0 && kept_bytes() == 0);
+      must(all_is_known() && bytes_of(&owner) == 0 && huge_left_bytes() == 0);
     }
 }
 
@@ -37,7 +36,6 @@ static void given_back_in_steps(void *argument)
   (void)argument;
   window_up();
   have_records();
-  settings.purge_delay_ms = 0;
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     bool zeroed;
     huge_t *huge = huge_take(sizes[i].size, 1, &owner, &owned, &zeroed);
@@ -45,7 +43,7 @@ static void given_back_in_steps(void *argument)
     uint64_t purges = os_fake.count[OS_PURGE], unmaps = os_fake.count[OS_UNMAP];
     huge_give(huge);
     must(os_fake.count[OS_PURGE] - purges == sizes[i].steps && os_fake.count[OS_UNMAP] - unmaps == 1);
-    must(ranges_kept() == 0);
+    must(ranges_left() == 0);
   }
   huge_t *huge = take((size_t)OS_PURGE_STEP * 3);
   uint64_t purges = os_fake.count[OS_PURGE];
@@ -70,7 +68,7 @@ static void resized(void *argument)
     os_fake.fail_kinds = *remaps ? 0 : 1 << OS_REMAP;
     bool done = huge_resize(huge, next, may_move);
     os_fake_heal();
-    must(done || (huge_start(huge) == start && huge_size(huge) == huge_bytes(size) && !may_move));
+    must(done || (huge_start(huge) == start && huge_size(huge) == huge_bytes(size) && (!may_move || !*remaps)));
     must(may_move || huge_start(huge) == start);
     must(pattern_kept(huge_start(huge), done ? kept : size, size, i + 1));
     if (done && !*remaps && next < size)
@@ -141,7 +139,6 @@ static void questions(void *argument)
   must(huge_next(&owner, NULL) == a && !huge_next(&owner, huge_start(a) + 1) && huge_next(&other_owner, NULL) == b);
   huge_hide(region, true);
   must(!ask(huge_start(region)) && !ask(huge_start(region) + MIB));
-  settings.purge_delay_ms = PURGE_NEVER;
   char *was = huge_start(a);
   huge_give(a);
   must(!ask(was) && !ask(was + MIB) && !huge_next(&owner, NULL));
@@ -150,59 +147,33 @@ static void questions(void *argument)
   must(ask(huge_start(again)) == again && huge_next(&owner, NULL) == again); /* not hidden any more, and no region */
 }
 
-/* A try to grow in place costs nobody what is kept elsewhere, and of what is kept behind the block what the block has then. */
-static void in_place(void *argument)
-{
-  (void)argument;
-  window_up();
-  have_records();
-  have_kept(16 * MIB);
-  huge_t *low = take(2 * MIB), *block = take(4 * MIB), *high;
-  huge_give(low);
-  must(kept_bytes() == 12 * MIB && ranges_kept() == 2);
-  for (size_t i = 0; i < 3; i++)
-    must(!huge_resize(block, 15 * MIB, false) && !huge_resize(block, GIB, false) && kept_bytes() == 12 * MIB &&
-         ranges_kept() == 2);
-  pattern_write(huge_start(block), 4 * MIB, 1);
-  must(huge_resize(block, 7 * MIB, false) && kept_bytes() == 9 * MIB && pattern_kept(huge_start(block), 4 * MIB, 4 * MIB, 1));
-  high = take(7 * MIB);
-  must(huge_start(high) == huge_start(block) + huge_size(block));
-  must(!huge_resize(block, 8 * MIB, false) && kept_bytes() == 2 * MIB && all_is_known());
-  huge_give(high);
-  os_fake.fail_kinds = 1 << OS_UNMAP;
-  must(!huge_resize(block, 8 * MIB, false) && huge_size(block) == 7 * MIB && all_is_known());
-}
-
-/* Kept or not, each byte that the system takes counts once. */
+/* Unmapped or not, each byte that the system takes counts once. */
 static void given(void *argument)
 {
   (void)argument;
   window_up();
   have_records();
-  uint64_t before = kept_purged_bytes();
+  uint64_t before = huge_purged_bytes();
   huge_t *huge = take(8 * MIB);
-  must(huge_resize(huge, 6 * MIB, false) && kept_purged_bytes() == before + 2 * MIB);
+  must(huge_resize(huge, 6 * MIB, false) && huge_purged_bytes() == before + 2 * MIB);
   os_fake.fail_kinds = 1 << OS_REMAP;
-  must(huge_resize(huge, 5 * MIB, false) && kept_purged_bytes() == before + 3 * MIB);
+  must(huge_resize(huge, 5 * MIB, false) && huge_purged_bytes() == before + 3 * MIB);
   os_fake_heal();
-  settings.purge_delay_ms = 0;
   huge_give(huge);
-  must(kept_purged_bytes() == before + 9 * MIB);
-  have_kept(8 * MIB);
-  before = kept_purged_bytes();
-  must(kept_trim(5 * MIB) == 3 * MIB && kept_purged_bytes() == before + 3 * MIB);
+  must(huge_purged_bytes() == before + 9 * MIB);
+  have_left(8 * MIB);
+  before = huge_purged_bytes();
   os_fake.fail_kinds = 1 << OS_UNMAP | 1 << OS_PURGE;
-  must(kept_trim(0) == 0 && kept_purged_bytes() == before + 3 * MIB);
+  must(huge_unmap_left() == 0 && huge_purged_bytes() == before && huge_left_bytes() == 8 * MIB);
   os_fake.fail_kinds = 1 << OS_UNMAP;
-  must(kept_trim(0) == 5 * MIB && kept_purged_bytes() == before + 8 * MIB);
+  must(huge_unmap_left() == 8 * MIB && huge_purged_bytes() == before + 8 * MIB && huge_left_bytes() == 0);
   os_fake_heal();
-  must(kept_trim(0) == 0 && kept_purged_bytes() == before + 8 * MIB && ranges_kept() == 0);
+  must(ranges_left() == 1 && huge_unmap_left() == 0 && huge_purged_bytes() == before + 8 * MIB && ranges_left() == 0);
 }
 
 IN_CHILD(sizes_and_alignments)
 IN_CHILD(given_back_in_steps)
 
-IN_CHILD(in_place)
 IN_CHILD(given)
 
 WITH(resized, bool, false, true)
@@ -214,7 +185,6 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(sizes_and_alignments_test),
-    cmocka_unit_test(in_place_test),
     cmocka_unit_test(given_test),
     cmocka_unit_test(given_back_in_steps_test),
     cmocka_unit_test(resized_test),

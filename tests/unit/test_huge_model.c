@@ -68,12 +68,8 @@ static void model_give(model_t *model, size_t i)
 static void model_step(model_t *model)
 {
   size_t i = dice_below(&model->dice, BLOCKS), n = dice_below(&model->dice, 100);
-  if (n < 2 && kept_tick_is_under_way())
-    kept_step(os_fake.now_ms);
-  else if (n < 2)
-    kept_tick(1 + dice_below(&model->dice, 5));
-  else if (n < 4)
-    kept_trim(dice_below(&model->dice, 4 * MIB));
+  if (n < 4)
+    huge_unmap_left();
   else if (!model->blocks[i])
     model_take(model, i);
   else if (n < 40)
@@ -94,7 +90,6 @@ static void vary(dice_t *dice)
 {
   os_fake.fail_kinds = dice_below(dice, 3) ? 0 : (uint32_t)dice_roll(dice) & ~(1u << OS_MAP_AT);
   os_fake.fail_halfway = dice_below(dice, 2);
-  settings.purge_delay_ms = dice_below(dice, 4) ? 100 : dice_below(dice, 2) ? 0 : PURGE_NEVER;
 }
 
 static void model(void *argument)
@@ -112,10 +107,8 @@ static void model(void *argument)
   }
   os_fake_heal();
   model_end(&model);
-  settings.purge_delay_ms = 0;
-  huge_give(take(PAGE));
-  kept_trim(0);
-  must(kept_bytes() == 0 && bytes_of(&owner) == 0 && all_is_known());
+  huge_unmap_left();
+  must(huge_left_bytes() == 0 && bytes_of(&owner) == 0 && all_is_known());
 }
 
 static void *work(void *argument)
@@ -136,7 +129,7 @@ static void threads(void *argument)
     must(pthread_create(&workers[i], NULL, work, (void *)(uintptr_t)(i + 1 + 10 * *(const uint64_t *)argument)) == 0);
   for (size_t i = 0; i < 4; i++)
     pthread_join(workers[i], NULL);
-  kept_trim(0);
+  huge_unmap_left();
   must(bytes_of(&owner) == 0 && all_is_known());
 }
 

@@ -372,7 +372,7 @@ static void freed_twice(void *argument)
   aborts_with(resize_freed, block, "already freed");
   aborts_with(ask_size_of_freed, block, "already freed");
   must(pool_in_use(behind));
-  aborts_with(free_again, huge, "not a block of any heap"); /* its addresses may be anybody's by now */
+  aborts_with(free_again, huge, "freed twice");
 }
 
 /* ---- any heap, against a model ---- */

@@ -159,7 +159,7 @@ static void model(void *argument)
   if (!kind->options.name)
     pool_heap_destroy(model.heap);
   pool_trim(0);
-  must(check_everything() && space_of_process.used_units == 0 && kept_bytes() == 0);
+  must(check_everything() && space_of_process.used_units == 0 && huge_left_bytes() == 0);
 }
 
 static void model_test(void **state)

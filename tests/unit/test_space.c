@@ -5,6 +5,8 @@
 #include "region.h"
 #include "runs.h"
 
+enum { LONG = 64 }; /* units, of which an arena has room for more than 200 */
+
 /* ---- the process's space ---- */
 
 static void lowest_first(void *argument)
@@ -65,9 +67,9 @@ static void of_nodes(void *argument)
   run_t *far = take(&space_of_process, 8, 1);
   must(far && far->start == first->start + 8 * UNIT);
   size_t count = 0;
-  while (take(&space_of_process, space_longest_run(), 1))
+  while (take(&space_of_process, LONG, 1))
     count++;
-  must(count > 2 * 200 && space_longest_in(0) < space_longest_run() && space_longest_in(1) < space_longest_run());
+  must(count > 2 * 200 && space_longest_in(0) < LONG && space_longest_in(1) < LONG);
   check_space(&space_of_process);
 }
 
@@ -76,9 +78,9 @@ static void more_arenas(void *argument)
 {
   (void)argument;
   space_up();
-  size_t longest = space_longest_run(), count = 0;
+  size_t longest = LONG, count = 0;
   run_t *first = take(&space_of_process, longest, 1), *run = first;
-  must(!take(&space_of_process, longest + 1, 1));
+  must(!take(&space_of_process, space_longest_run() + 1, 1));
   while (window_slots_open() < 3) {
     run = take(&space_of_process, longest, 1);
     must(run);

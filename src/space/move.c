@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A run that grows and has no room behind it moves: its page tables change place, and its bytes are not read. To the system the
+ * moved pages are a mapping of their own, and a process may have only so many. So the units that such mappings have are counted,
+ * and beyond a bound runs are copied. */
+#include "os/os.h"
+#include "space/gate.h"
+#include "space/space.h"
+
+enum {
+  MOVE_LEAST_UNITS = 16, /* 1 MiB: less is copied in about the same time */
+  MOVED_MOST = 256 << 10 /* units: 16,384 mappings of the least size, of 65,530 that Linux allows */
+};
+
+/* Where the pages were there is nothing now. Under the lock of the space. */
+static void give_moved(run_t *run)
+{
+  arena_t *arena = arena_of(&space_of_process, run->start);
+  size_t at = (size_t)(run - arena->runs), units = run->units;
+  arena_set_start(arena, at, false);
+  run_become(run, RUN_NONE, NULL);
+  arena_give_unmapped(arena, at, at + units);
+  space_of_process.used_units -= units;
+  space_note_longest(arena);
+}
+
+/* The system may have unmapped the place for the pages, and refused to move them only then. */
+static void give_place(arena_t *arena, run_t *place)
+{
+  os_mapped_t mapped = os_map_at(place->start, run_bytes(arena, place));
+  if (mapped != OS_NO_MEMORY) { /* it is mapped again, or was all the time */
+    space_give(&space_of_process, place);
+    return;
+  }
+  size_t at = (size_t)(place - arena->runs);
+  lock_acquire(&space_of_process.lock);
+  space_of_process.used_units -= place->units;
+  arena_abandon(arena, at, at + place->units);
+  lock_release(&space_of_process.lock);
+}
+
+/* The gate keeps a fork away while pages are neither here nor there. */
+static run_t *move_to(run_t *run, size_t units)
+{
+  run_t *place = space_take(&space_of_process, units, 1);
+  if (!place)
+    return NULL;
+  arena_t *arena = arena_of(&space_of_process, place->start), *from = arena_of(&space_of_process, run->start);
+  size_t at = (size_t)(place - arena->runs);
+  if (!os_remap_to(run->start, run_bytes(from, run), place->start, run_bytes(arena, place))) {
+    give_place(arena, place);
+    return NULL;
+  }
+  lock_acquire(&space_of_process.lock);
+  arena_mark_moved(arena, at, at + place->units);
+  give_moved(run);
+  lock_release(&space_of_process.lock);
+  return place;
+}
+
+run_t *space_move(run_t *run, size_t units)
+{
+  if (run->units < MOVE_LEAST_UNITS || arena_moved_units() + units > MOVED_MOST)
+    return NULL;
+  lock_t *gate = gate_enter(GATE_SYSTEM);
+  run_t *place = move_to(run, units);
+  gate_leave(gate);
+  return place;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT
+ * Runs whose pages move: what they hold, what they leave, and what happens where the system refuses. */
+#include "check/parts.h"
+#include "os_fake.h"
+#include "region.h"
+#include "runs.h"
+
+enum { UNITS = 40, MORE = 60 };
+
+static run_t *taken(size_t units)
+{
+  run_t *run = take(&space_of_process, units, 1);
+  must(run);
+  return run;
+}
+
+static run_t *move(run_t *run, size_t units)
+{
+  run_t *to = space_move(run, units);
+  if (to)
+    run_become(to, RUN_LARGE, &owner);
+  return to;
+}
+
+static void fill(const run_t *run, uint64_t key) { pattern_write(run->start, run->units * UNIT, key); }
+
+/* The old place is free and clean, and the new end reads as zero if nothing was there before. */
+static void moved(void *argument)
+{
+  (void)argument;
+  space_up();
+  run_t *run = taken(UNITS), *wall = taken(1);
+  fill(run, 3);
+  char *start = run->start;
+  size_t used = space_of_process.used_units, mapped = os_fake.mapped_bytes;
+  must(!space_lengthen(&space_of_process, run, MORE));
+  run_t *to = move(run, MORE);
+  must(to && to->start > wall->start && to->units == MORE && pattern_holds(to->start, UNITS * UNIT, 3));
+  must(all_zero(to->start + UNITS * UNIT, (MORE - UNITS) * UNIT) && space_find(start) == NULL && space_find(to->start) == to);
+  must(space_of_process.used_units == used + MORE - UNITS && space_of_process.dirty_units == 0);
+  must(os_fake.mapped_bytes >= mapped && arena_moved_units() == MORE);
+  check_space(&space_of_process);
+  run_t *again = taken(UNITS);
+  must(again->start == start && again->zeroed && all_zero(start, UNITS * UNIT));
+  space_give(&space_of_process, to);
+  space_give(&space_of_process, again);
+  space_give(&space_of_process, wall);
+  space_purge(&space_of_process, 0);
+  must(arena_moved_units() == 0 && space_of_process.used_units == 0);
+  check_space(&space_of_process);
+}
+
+/* Over units that hold old data, which goes. */
+static void over_dirty_units(void *argument)
+{
+  (void)argument;
+  space_up();
+  run_t *low = taken(MORE), *wall = taken(1), *run = taken(UNITS);
+  fill(low, 9);
+  fill(run, 4);
+  space_give(&space_of_process, low);
+  must(taken(1) && space_of_process.dirty_units == MORE - 1); /* so that the run's end has room, and it must be the low place */
+  run_t *behind = taken(1);
+  must(wall && behind);
+  run_t *to = move(run, MORE - 2);
+  must(to && pattern_holds(to->start, UNITS * UNIT, 4));
+  check_space(&space_of_process);
+}
+
+/* Short runs are copied, and so are those that would need a longer one than there may be. */
+static void not_moved(void *argument)
+{
+  (void)argument;
+  space_up();
+  run_t *run = taken(15);
+  must(!move(run, 30) && space_find(run->start) == run);
+  run = taken(16);
+  must(!move(run, (size_t)1 << 20) && space_find(run->start) == run);
+  check_space(&space_of_process);
+}
+
+/* The run is as it was, and whatever became of the place, nothing is lost but addresses. */
+static void refused(void *argument)
+{
+  const uint32_t *kinds = argument;
+  space_up();
+  run_t *run = taken(UNITS), *wall = taken(1), *later = taken(MORE);
+  space_give(&space_of_process, later); /* the place is mapped */
+  fill(run, 5);
+  size_t used = space_of_process.used_units;
+  os_fake.fail_kinds = *kinds;
+  run_t *to = move(run, MORE);
+  os_fake_heal();
+  bool remaps = !(*kinds >> OS_REMAP & 1);
+  must((to != NULL) == remaps);
+  run_t *now = to ? to : run;
+  must(pattern_holds(now->start, UNITS * UNIT, 5) && space_of_process.used_units == used + (to ? MORE - UNITS : 0));
+  check_space(&space_of_process);
+  for (size_t i = 0; i < 5; i++) {
+    run_t *other = taken(MORE);
+    must(other->start + MORE * UNIT <= now->start || now->start + now->units * UNIT <= other->start);
+    fill(other, 6 + i);
+  }
+  must(pattern_holds(now->start, UNITS * UNIT, 5) && wall->units == 1);
+  check_space(&space_of_process);
+}
+
+/* What has moved does not grow into what has not: the system moves one mapping at once. */
+static void stays_one_mapping(void *argument)
+{
+  (void)argument;
+  space_up();
+  run_t *run = taken(UNITS), *wall = taken(1);
+  fill(run, 7);
+  size_t had = UNITS;
+  for (size_t units = UNITS + 10; units < 1000; units += units / 3) {
+    must(!space_lengthen(&space_of_process, run, units));
+    run = move(run, units);
+    must(run && pattern_holds(run->start, had * UNIT, 7));
+    had = units;
+    fill(run, 7);
+    check_space(&space_of_process);
+  }
+  must(wall && arena_moved_units() == run->units);
+}
+
+IN_CHILD(moved)
+IN_CHILD(over_dirty_units)
+IN_CHILD(not_moved)
+WITH(refused, uint32_t, 1 << OS_REMAP, 1 << OS_MAP_AT, 1 << OS_REMAP | 1 << OS_MAP_AT)
+IN_CHILD(stays_one_mapping)
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(moved_test),   cmocka_unit_test(over_dirty_units_test),  cmocka_unit_test(not_moved_test),
+    cmocka_unit_test(refused_test), cmocka_unit_test(stays_one_mapping_test),
+  };
+  return cmocka_run_group_tests_name("space_move", tests, NULL, NULL);
+}
