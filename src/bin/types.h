@@ -85,7 +85,7 @@ _Static_assert(BLOCK_ALIGNMENT == 1 << ALIGNMENT_LOG2, "the class map counts in 
 extern INTERNAL uint32_t bin_threads;
 
 /* What is known of the contents of blocks that are handed out. */
-typedef enum block_past { BLOCK_USED, BLOCK_FRESH, BLOCK_NEARLY_ZEROED, BLOCK_ZEROED } block_past_t;
+typedef enum block_past { BLOCK_USED, BLOCK_FRESH, BLOCK_ZEROED } block_past_t;
 
 /* Figures are read by any thread without the lock, and a bin of one thread has none; so the store is atomic. */
 static inline void set_figure(size_t *figure, size_t value) { __atomic_store_n(figure, value, __ATOMIC_RELAXED); }

@@ -51,7 +51,8 @@ static void check_huge(const arena_t *arena)
   size_t end = round_up(arena->committed, HUGE_PAGE_UNITS) / HUGE_PAGE_UNITS;
   expect(bits_next_set(arena->huge, end, HUGE_PAGES_MOST) == HUGE_PAGES_MOST, "A5", "a page that is not mapped is marked huge",
          arena);
-  expect(bits_next_set(arena->holes, end, HUGE_PAGES_MOST) == HUGE_PAGES_MOST, "A5", "a page beyond committed is a hole", arena);
+  expect(bits_next_set(arena->holes, end, HUGE_PAGES_MOST) == HUGE_PAGES_MOST, "A5", "a page beyond committed is a hole",
+         arena);
   for (size_t page = bits_next_set(arena->holes, 0, end); page < end; page = bits_next_set(arena->holes, page + 1, end)) {
     size_t from = page * HUGE_PAGE_UNITS, to = from + HUGE_PAGE_UNITS;
     expect(!bit_test(arena->huge, page), "A5", "a hole is marked huge", arena);
@@ -111,7 +112,7 @@ static void check_units(const space_t *space)
   for (size_t i = 0; i < arena_count(space); i++) {
     const arena_t *arena = arena_at(space, i);
     size_t end = arena ? arena->unit_count : 0;
-    used += end - (arena ? bits_count(arena->room.map, 0, end) + arena->abandoned : 0);
+    used += end - (arena ? bits_count(arena->room.map, 0, end) + arena->forgotten : 0);
     dirty += arena ? bits_count(arena->dirty, 0, end) : 0;
     expect(!arena || space->fixed || space_longest_in(i) == span_longest(&arena->room), "A3",
            "the longest free stretch is another", arena);

@@ -201,7 +201,7 @@ void heap_note_resized(const located_t *at, size_t size, const void *caller)
     profile_note_resized(at->heap, at->huge ? huge_start(at->huge) : at->start, size, caller);
 }
 
-static bool move_run(located_t *at, size_t size)
+static bool move_located(located_t *at, size_t size)
 {
   run_t *moved = large_move_run(at->heap, at->run, size);
   if (moved) {
@@ -218,7 +218,7 @@ static inline bool lengthen(located_t *at, size_t size, bool may_move)
     return large_resize_huge(at->heap, at->huge, size, may_move);
   if (located_in_granules(at))
     return granular_resize(at->heap, at->start, size);
-  return !at->bin && (large_resize_run(at->heap, at->run, size) || (may_move && move_run(at, size)));
+  return !at->bin && (large_resize_run(at->heap, at->run, size) || (may_move && move_located(at, size)));
 }
 
 bool heap_lengthen(located_t *at, size_t size, bool may_move, const void *caller)
@@ -252,8 +252,8 @@ NOINLINE static void *open_guard(void *block, request_t *r, const void *caller)
 
 static void clear(void *block, const request_t *r)
 {
-  if (HAS_SYSTEM && unlikely(r->past == BLOCK_NEARLY_ZEROED))
-    large_wipe(r->heap, block, r->usable);
+  if (HAS_SYSTEM && r->past == BLOCK_FRESH && r->usable > SIZE_MAX_CLASS)
+    large_clear_fresh(r->heap, block, r->usable);
   else
     memset(block, 0, r->usable);
 }

@@ -7,12 +7,8 @@
 #include "misuse.h"
 #include "os/closure.h"
 #include "space/gate.h"
-#include <string.h>
 
-enum {
-  TICK_GIVES = 16,         /* every TICK_GIVES-th large free ticks the heap's region */
-  NEARLY_ZEROED_LEAST = 16 /* units: 1 MiB */
-};
+enum { TICK_GIVES = 16 }; /* every TICK_GIVES-th large free ticks the heap's region */
 
 size_t spare_size_at_once = SPARE_SIZE_MOST;
 
@@ -158,38 +154,34 @@ bool large_resize_run(heap_t *heap, run_t *run, size_t size)
 
 /* The larger run takes the place of the other in the heap's list. A question finds one of them complete, since the kind is set
  * last. */
-static run_t *move_run(heap_t *heap, run_t *run, size_t size)
+static run_t *move_run(heap_t *heap, run_t *run, size_t units, size_t size)
 {
-  space_t *space = &space_of_process;
-  size_t units = space_units(space, size), had = run->units, old_size = run->size, price = space_price(space, units - had);
   void *entry = run->entry;
-  if (!budget_charge(&heap->budget, price))
+  size_t had = run->size, more = (units - run->units) << UNIT_LOG2;
+  if (!budget_charge(&heap->budget, more))
     return NULL;
   unlink_run(heap, run);
   run_t *moved = space_move(run, units);
+  link_run(heap, moved ? moved : run);
   if (!moved) {
-    link_run(heap, run);
-    budget_discharge(&heap->budget, price);
+    budget_discharge(&heap->budget, more);
     return NULL;
   }
   budget_note_peak(&heap->budget);
   set_size(moved, usable_of(heap, moved, size));
   moved->entry = entry;
-  link_run(heap, moved);
-  add_figure(&heap->large_held, (ptrdiff_t)((units - had) << space->unit_log2));
-  count(heap, 0, (ptrdiff_t)(moved->size - old_size));
+  add_figure(&heap->large_held, (ptrdiff_t)more);
+  count(heap, 0, (ptrdiff_t)(moved->size - had));
   run_become(moved, RUN_LARGE, heap);
   return moved;
 }
 
 run_t *large_move_run(heap_t *heap, run_t *run, size_t size)
 {
-  size_t units = space_units(&space_of_process, size);
-  if (!HAS_SYSTEM || arena_of(heap->space, run->start)->space != &space_of_process || units <= run->units ||
-      units > space_longest_run())
-    return NULL;
+  size_t units = units_for(size, UNIT_LOG2);
+  bool may_move = HAS_SYSTEM && arena_of(heap->space, run->start)->space == &space_of_process && units > run->units;
   lock_t *gate = gate_enter(GATE_LARGE);
-  run_t *moved = move_run(heap, run, size);
+  run_t *moved = may_move && units <= space_longest_run() ? move_run(heap, run, units, size) : NULL;
   gate_leave(gate);
   return moved;
 }
@@ -272,13 +264,6 @@ bool large_resize_huge(heap_t *heap, huge_t *huge, size_t size, bool may_move)
 
 /* ---- both ---- */
 
-/* Where most of a long run is not memory yet, the rest costs fewer page faults than clearing all of it. */
-static block_past_t past_of(const run_t *run)
-{
-  bool nearly = run->units >= NEARLY_ZEROED_LEAST && run->fresh <= run->units / 2;
-  return run->zeroed ? BLOCK_ZEROED : nearly ? BLOCK_NEARLY_ZEROED : BLOCK_FRESH;
-}
-
 /* A heap with a region tries it first, however large the block. A mapping serves what the region has no room for. What the
  * thread itself has to spare comes before all: nobody else could have it. A thread of large blocks alone gets its record here.
  */
@@ -297,30 +282,9 @@ void *large_take(heap_t *heap, size_t size, size_t alignment, block_past_t *past
   run_t *run = take_run(heap, size, alignment);
   if (!run)
     return huge ? take_huge(heap, size, alignment, past) : NULL;
-  *past = past_of(run);
+  *past = run->zeroed ? BLOCK_ZEROED : BLOCK_FRESH;
   *usable = run->size;
   return run->start;
-}
-
-/* A caller's memory is not the system's to take. What was touched or locked beforehand must not be a page fault again. */
-static bool may_purge(const heap_t *heap, const char *start)
-{
-  bool in_region = heap->region.space.fixed && (size_t)(start - heap->region.start) < heap->region.size;
-  return !in_region || heap->region.space.purgeable;
-}
-
-/* The system takes the whole pages, which read as zero at the next touch; so pages that were never touched do not become memory
- * for this. The rest is written to, and all of it if the system refuses. No gate is needed: the block stays its caller's. */
-void large_wipe(const heap_t *heap, char *start, size_t size)
-{
-  char *from = (char *)round_up((uintptr_t)start, os_page_size()),
-       *to = (char *)round_down((uintptr_t)start + size, os_page_size());
-  if (!HAS_SYSTEM || from >= to || !may_purge(heap, start) || !os_purge(from, (size_t)(to - from))) {
-    memset(start, 0, size);
-    return;
-  }
-  memset(start, 0, (size_t)(from - start));
-  memset(to, 0, (size_t)(start + size - to));
 }
 
 /* Only heaps that end or are reset come here, which the default heap never does. So no run in the list is a thread's spare. */

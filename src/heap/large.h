@@ -45,6 +45,9 @@ void large_give_lost_spares(thread_t *thread);
 /* Zeroes a large block, or the end of one. */
 void large_wipe(const heap_t *heap, char *start, size_t size);
 
+/* Clears a large block that was just taken, and may hold old data. */
+void large_clear_fresh(const heap_t *heap, char *block, size_t size);
+
 void large_free_all(heap_t *heap);
 
 #endif

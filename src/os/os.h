@@ -55,9 +55,9 @@ static inline bool os_purge_in_steps(void *address, size_t size)
  * Returns where it is; NULL: nothing happened. */
 void *os_remap(void *address, size_t size, size_t new_size, bool may_move);
 
-/* Makes the pages of [from, from+size) those of [to, to+new_size), which is mapped already: what was there goes back to the system,
- * and [from, from+size) is not mapped any more. False: the pages are where they were, and [to, to+new_size) may not be mapped any
- * more. */
+/* Makes the pages of [from, from+size) those of [to, to+new_size), which is mapped already: what was there goes back to the
+ * system, and [from, from+size) is not mapped any more. False: the pages are where they were, and [to, to+new_size) may not be
+ * mapped any more. */
 bool os_remap_to(void *from, size_t size, void *to, size_t new_size);
 
 /* What is mapped has names in /proc/PID/maps. Set before the first mapping, or never. */

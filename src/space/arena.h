@@ -5,7 +5,8 @@
  *
  * An arena of the window fills slots of it. Nothing is reserved: units are mapped in steps as they are needed, with the records
  * that describe them. The high end is unmapped again, and so are pages of 2 MiB in between of which no unit is used or dirty:
- * holes. So what the process has mapped is what it uses, give or take an eighth. Between the arenas, and between records and units, there are always addresses with nothing mapped:
+ * holes. So what the process has mapped is what it uses, give or take an eighth. Between the arenas, and between records and
+ * units, there are always addresses with nothing mapped:
  *
  *     slot -> | gap | arena | huge, holes | bitmaps | tree | runs[units] | long bitmaps[units] | gap | unit 0 | ... committed |
  *
@@ -47,7 +48,7 @@ typedef struct arena {
   uint32_t committed; /* units below it are mapped, but for the holes */
   uint32_t used_end;  /* no unit at or beyond it was ever taken */
   uint32_t dirty_count, dirty_end;
-  uint32_t abandoned; /* units that are neither free nor counted as used: they cannot be mapped */
+  uint32_t forgotten; /* units that are neither free nor counted as used: they cannot be mapped */
   run_t *runs;
   word_t *long_bitmaps; /* long_bitmap_words() for the slab of each unit; NULL: no slab has that many blocks */
   word_t *dirty, *start;

@@ -42,10 +42,10 @@ static uint64_t purged_bytes;
 size_t huge_left_bytes(void) { return __atomic_load_n(&left_bytes, __ATOMIC_RELAXED); }
 uint64_t huge_purged_bytes(void) { return __atomic_load_n(&purged_bytes, __ATOMIC_RELAXED); }
 
-static void count_purged(size_t bytes) { __atomic_fetch_add(&purged_bytes, bytes, __ATOMIC_RELAXED); }
+static void count_huge_purged(size_t bytes) { __atomic_fetch_add(&purged_bytes, bytes, __ATOMIC_RELAXED); }
 
 /* Clean ranges hold addresses alone. */
-static void count_left(const huge_t *huge, bool enters)
+static void count_huge_left(const huge_t *huge, bool enters)
 {
   size_t bytes = huge->clean ? 0 : huge_size(huge);
   __atomic_store_n(&left_bytes, enters ? left_bytes + bytes : left_bytes - bytes, __ATOMIC_RELAXED);
@@ -53,7 +53,7 @@ static void count_left(const huge_t *huge, bool enters)
 
 static void left_leave(huge_t *huge)
 {
-  count_left(huge, false);
+  count_huge_left(huge, false);
   list_leave(huge);
   range_remove(&huge_ranges, &huge->range);
 }
@@ -83,12 +83,12 @@ static void left_enter(huge_t *huge)
   absorb(huge, left_beside(range_at_or_above(huge_ranges, end), end, huge->clean));
   range_insert(&huge_ranges, &huge->range);
   list_enter(huge, &left);
-  count_left(huge, true);
+  count_huge_left(huge, true);
 }
 
 /* Inside the gate, without the lock; the range is in no list. The memory of a long one goes in steps first, between which
  * others get their turn: a mapping without pages is then unmapped in no time. */
-static bool unmap(huge_t *huge)
+static bool unmap_range(huge_t *huge)
 {
   bool was_clean = huge->clean;
   if (!was_clean && huge_size(huge) > OS_PURGE_STEP)
@@ -96,7 +96,7 @@ static bool unmap(huge_t *huge)
   bool gone = os_unmap(huge_start(huge), huge_size(huge));
   huge->clean = huge->clean || gone || os_purge(huge_start(huge), huge_size(huge));
   if (huge->clean && !was_clean)
-    count_purged(huge_size(huge));
+    count_huge_purged(huge_size(huge));
   return gone;
 }
 
@@ -127,7 +127,7 @@ static bool unmap_left(void)
   size_t count = 0;
   bool any = false;
   while (count < REFUSALS_MOST && (huge = next_left()) != NULL) {
-    if (unmap(huge)) {
+    if (unmap_range(huge)) {
       any = true;
       end_unmapped(huge, true);
     } else {
@@ -164,7 +164,7 @@ void huge_give(huge_t *huge)
   list_leave(huge);
   huge->clean = huge->is_region = false;
   lock_release(&huge_lock);
-  end_unmapped(huge, unmap(huge));
+  end_unmapped(huge, unmap_range(huge));
   gate_leave(gate);
 }
 
@@ -281,7 +281,7 @@ bool huge_resize(huge_t *huge, size_t size, bool may_move)
   lock_release(&huge_lock);
   gate_leave(gate);
   if (size < had && (done || purged || os_purge(huge_start(huge) + size, had - size)))
-    count_purged(had - size);
+    count_huge_purged(had - size);
   return done || size < had;
 }
 

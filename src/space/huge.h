@@ -42,8 +42,8 @@ bool huge_note_entry(const void *block, void *entry, void **before);
 /* Of threads that free one block at once one gets the record, which has left tree and list. NULL: it is no live block apart. */
 huge_t *huge_apart_leave(const void *block);
 
-/* Tries again to unmap what was left; returns how many bytes of memory went back. The second returns how many bytes of memory are
- * left, and the third how many went back in total. */
+/* Tries again to unmap what was left; returns how many bytes of memory went back. The second returns how many bytes of memory
+ * are left, and the third how many went back in total. */
 size_t huge_unmap_left(void);
 size_t huge_left_bytes(void);
 uint64_t huge_purged_bytes(void);

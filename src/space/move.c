@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * A run that grows and has no room behind it moves: its page tables change place, and its bytes are not read. To the system the
- * moved pages are a mapping of their own, and a process may have only so many. So the units that such mappings have are counted,
- * and beyond a bound runs are copied. */
+ * moved pages are a mapping of their own, and a process may have only so many. So the units that such mappings have are
+ * counted, and beyond a bound runs are copied. */
 #include "os/os.h"
 #include "space/gate.h"
 #include "space/space.h"
@@ -25,7 +25,7 @@ static void give_moved(run_t *run)
 }
 
 /* The system may have unmapped the place for the pages, and refused to move them only then. */
-static void give_place(arena_t *arena, run_t *place)
+static void give_back_place(arena_t *arena, run_t *place)
 {
   os_mapped_t mapped = os_map_at(place->start, run_bytes(arena, place));
   if (mapped != OS_NO_MEMORY) { /* it is mapped again, or was all the time */
@@ -35,7 +35,7 @@ static void give_place(arena_t *arena, run_t *place)
   size_t at = (size_t)(place - arena->runs);
   lock_acquire(&space_of_process.lock);
   space_of_process.used_units -= place->units;
-  arena_abandon(arena, at, at + place->units);
+  arena_forget(arena, at, at + place->units);
   lock_release(&space_of_process.lock);
 }
 
@@ -48,7 +48,7 @@ static run_t *move_to(run_t *run, size_t units)
   arena_t *arena = arena_of(&space_of_process, place->start), *from = arena_of(&space_of_process, run->start);
   size_t at = (size_t)(place - arena->runs);
   if (!os_remap_to(run->start, run_bytes(from, run), place->start, run_bytes(arena, place))) {
-    give_place(arena, place);
+    give_back_place(arena, place);
     return NULL;
   }
   lock_acquire(&space_of_process.lock);

@@ -27,6 +27,14 @@ size_t space_longest_run(void)
   return os_memory_limit == SIZE_MAX ? LONGEST_RUN_UNITS : limited;
 }
 
+static size_t dirty_most(uint32_t purge_delay_ms)
+{
+  if (!purge_delay_ms)
+    return 0;
+  bool bounded = os_memory_limit != SIZE_MAX && purge_delay_ms != PURGE_NEVER;
+  return bounded ? os_memory_limit / DIRTY_LIMIT_SHARE >> UNIT_LOG2 : SIZE_MAX;
+}
+
 /* Called at bring-up, when the options are known. A limit that is set later changes nothing here. */
 bool space_init(void)
 {
@@ -42,7 +50,7 @@ bool space_init(void)
     space->huge_pages = HUGE_PAGES_NEVER;
   os_read_limits();
   space_is_short = os_memory_limit < SHORT_LIMIT;
-  space->dirty_most = os_memory_limit == SIZE_MAX ? SIZE_MAX : os_memory_limit / DIRTY_LIMIT_SHARE >> UNIT_LOG2;
+  space->dirty_most = dirty_most(space->purge_delay_ms);
   return true;
 }
 
@@ -54,7 +62,7 @@ char *space_init_guest(space_t *space, arena_t *arena, void *memory, size_t size
 {
   size_t unit = (size_t)1 << unit_log2, alignment = size < 64 * KIB ? GUEST_ALIGNMENT : unit;
   uintptr_t end = round_down((uintptr_t)memory + size, alignment);
-  *space = (space_t){.fixed = arena, .unit_log2 = unit_log2, .purge_delay_ms = PURGE_NEVER};
+  *space = (space_t){.fixed = arena, .unit_log2 = unit_log2, .purge_delay_ms = PURGE_NEVER, .dirty_most = SIZE_MAX};
   *arena = (arena_t){.space = space};
   /* As many units as there is room for with their records. */
   for (size_t units = min_size(size >> unit_log2, SPAN_BITS_MOST); units > 0; units--) {
@@ -84,7 +92,8 @@ void space_init_region(space_t *space, arena_t *arena, void *records, void *memo
                      .unit_log2 = unit_log2,
                      .alignment = (uint32_t)unit,
                      .purgeable = unit >= os_page_size(),
-                     .purge_delay_ms = PURGE_NEVER};
+                     .purge_delay_ms = PURGE_NEVER,
+                     .dirty_most = SIZE_MAX};
   *arena = (arena_t){.space = space};
   arena_lay_out(arena, records, units, unit_log2);
   arena_begin(arena, memory, units, unit_log2, dirty);
@@ -103,8 +112,12 @@ bool space_init_slots(space_t *space, size_t units)
     taken = slots_create_arena(space, units, arena_slots_for(units), &arena);
   if (taken != TAKEN)
     return false;
-  *space =
-    (space_t){.fixed = arena, .unit_log2 = UNIT_LOG2, .alignment = UNIT, .purgeable = true, .purge_delay_ms = PURGE_NEVER};
+  *space = (space_t){.fixed = arena,
+                     .unit_log2 = UNIT_LOG2,
+                     .alignment = UNIT,
+                     .purgeable = true,
+                     .purge_delay_ms = PURGE_NEVER,
+                     .dirty_most = SIZE_MAX};
   slots_set(arena->slot, arena->slots, arena);
   return true;
 }
@@ -229,12 +242,11 @@ static void give_units(arena_t *arena, size_t from, size_t to)
   space_note_longest(arena);
   space->used_units -= to - from;
   space_add_dirty(space, to - from);
-  size_t most = !space->purge_delay_ms ? 0 : space->purge_delay_ms == PURGE_NEVER ? SIZE_MAX : space->dirty_most;
-  bool at_once = HAS_SYSTEM && !space->fixed && space->dirty_units > most && !space->purge_failed;
-  size_t keep = (most - most / 4) << space->unit_log2; /* so that one call serves many gives */
+  size_t most = space->dirty_most;
+  bool at_once = HAS_SYSTEM && unlikely(space->dirty_units > most) && !space->purge_failed;
   lock_release(&space->lock);
   if (at_once)
-    space_purge(space, keep);
+    space_purge(space, (most - most / 4) << space->unit_log2); /* so that one call serves many gives */
 }
 
 /* The run is no run any more before its units are free: they can be taken the next moment. */

@@ -40,7 +40,7 @@ typedef struct space {
   uint8_t huge_pages;      /* option.h */
   uint32_t purge_delay_ms; /* 0: at once; PURGE_NEVER */
   size_t used_units, dirty_units;
-  size_t dirty_most; /* of the process's space: beyond it units are purged at once */
+  size_t dirty_most;     /* of the process's space: beyond it units are purged at once; else SIZE_MAX */
   low_water_t low_dirty; /* of dirty_units */
   bool unpaid;           /* a region of the system's memory whose dirty units nobody was charged for */
   uint64_t purged_bytes;
@@ -110,8 +110,8 @@ static inline size_t space_price(const space_t *space, size_t units) { return sp
 void space_shorten(space_t *space, run_t *run, size_t units);
 bool space_lengthen(space_t *space, run_t *run, size_t units);
 
-/* Moves a run of the process's space, and what it holds, to `units` others, which are more. NULL: there are none, or it is better
- * copied. */
+/* Moves a run of the process's space, and what it holds, to `units` others, which are more. NULL: there are none, or it is
+ * better copied. */
 run_t *space_move(run_t *run, size_t units);
 
 /* Returns the most units that one run of the process's space can have. */
@@ -121,8 +121,8 @@ size_t space_longest_run(void);
  *
  * Taking a dirty unit again saves its page faults. So a space keeps its dirty units for the purge delay, and then purges those
  * that it never needed: if between 300 and 500 units were dirty during the delay, 300 go. With a delay of 0 units are purged as
- * they are given, except those of a region. Where the process's memory is limited, at most a 16th of the limit is kept: what the
- * program maps itself may need the rest.
+ * they are given, except those of a region. Where the process's memory is limited, at most a 16th of the limit is kept: what
+ * the program maps itself may need the rest.
  *
  * The system is called with the lock open, inside the gate. Units that it refuses are skipped and tried again later. */
 

@@ -51,12 +51,12 @@ static void forget_moved(arena_t *arena, size_t from, size_t to)
   bits_clear(arena->moved, from, to);
 }
 
-static char *page_start(const arena_t *arena, size_t page)
+static char *huge_page_start(const arena_t *arena, size_t page)
 {
   return arena->base + ((page * HUGE_PAGE_UNITS) << arena->unit_log2);
 }
 
-static size_t pages_bytes(const arena_t *arena, size_t pages) { return pages * HUGE_PAGE_UNITS << arena->unit_log2; }
+static size_t huge_pages_bytes(const arena_t *arena, size_t pages) { return pages * HUGE_PAGE_UNITS << arena->unit_log2; }
 
 /* Says whether no unit of the page is used or dirty. */
 static bool page_is_idle(const arena_t *arena, size_t page)
@@ -73,7 +73,7 @@ static void make_holes(arena_t *arena)
     size_t next = page;
     while (next < end && page_is_idle(arena, next))
       next++;
-    if (next == page || !os_unmap(page_start(arena, page), pages_bytes(arena, next - page)))
+    if (next == page || !os_unmap(huge_page_start(arena, page), huge_pages_bytes(arena, next - page)))
       continue;
     huge_edge_unmap(arena, page * HUGE_PAGE_UNITS, next * HUGE_PAGE_UNITS);
     mark_holes(arena, page, next, true);
@@ -128,7 +128,8 @@ taken_t arena_commit_all(arena_t *arena) { return taken_of(commit(arena, arena->
 
 /* ---- taking and giving units ---- */
 
-/* The bits of the word at which stretches of at least `n` set bits begin, n <= WORD_BITS; they may end in the word behind it. */
+/* The bits of the word at which stretches of at least `n` set bits begin, n <= WORD_BITS; they may end in the word behind it.
+ */
 static word_t stretch_starts(word_t word, word_t behind, size_t n)
 {
   for (size_t known = 1, step; known < n; known += step) {
@@ -148,7 +149,7 @@ static word_t aligned_bits(size_t alignment)
   return bits;
 }
 
-static bool has_room(const arena_t *arena, size_t at, size_t units)
+static bool fits_at(const arena_t *arena, size_t at, size_t units)
 {
   return at + units <= arena->unit_count && bits_next_clear(arena->room.map, at, at + units) == at + units;
 }
@@ -163,7 +164,7 @@ static size_t find_aligned_in_words(const arena_t *arena, size_t units, size_t a
     word_t behind = w + 1 < words ? map[w + 1] : 0, starts = map[w] & aligned;
     for (starts &= starts ? stretch_starts(map[w], behind, min_size(units, WORD_BITS)) : 0; starts; starts &= starts - 1) {
       size_t at = w * WORD_BITS + lowest_bit(starts);
-      if (units <= WORD_BITS || has_room(arena, at, units))
+      if (units <= WORD_BITS || fits_at(arena, at, units))
         return at;
     }
   }
@@ -188,7 +189,7 @@ static size_t find_room(const arena_t *arena, size_t units, size_t alignment)
   if (alignment < WORD_BITS && base % alignment == 0)
     return find_aligned_in_words(arena, units, alignment);
   for (at = round_up(base, alignment) - base; at + units <= arena->unit_count; at += alignment)
-    if (has_room(arena, at, units))
+    if (fits_at(arena, at, units))
       return at;
   return SPAN_NONE;
 }
@@ -222,13 +223,13 @@ static inline taken_t begin_run(arena_t *arena, size_t at, size_t units, run_t *
   return TAKEN;
 }
 
-void arena_abandon(arena_t *arena, size_t from, size_t to)
+void arena_forget(arena_t *arena, size_t from, size_t to)
 {
   run_t *run;
   past_t past;
   begin_run(arena, from, to - from, &run, &past);
   run_become(run, RUN_REGION, NULL);
-  arena->abandoned += (uint32_t)(to - from);
+  arena->forgotten += (uint32_t)(to - from);
 }
 
 /* Maps the holes among units [from, to). */
@@ -237,12 +238,12 @@ static taken_t fill_holes(arena_t *arena, size_t from, size_t to)
   size_t end = (to + HUGE_PAGE_UNITS - 1) / HUGE_PAGE_UNITS, page = bits_next_set(arena->holes, from / HUGE_PAGE_UNITS, end);
   while (page < end) {
     size_t next = bits_next_clear(arena->holes, page, end);
-    os_mapped_t mapped = os_map_at(page_start(arena, page), pages_bytes(arena, next - page));
+    os_mapped_t mapped = os_map_at(huge_page_start(arena, page), huge_pages_bytes(arena, next - page));
     if (mapped == OS_NO_MEMORY)
       return NO_MEMORY;
     mark_holes(arena, page, next, false);
     if (mapped == OS_OCCUPIED) { /* somebody else has mapped something there */
-      arena_abandon(arena, page * HUGE_PAGE_UNITS, next * HUGE_PAGE_UNITS);
+      arena_forget(arena, page * HUGE_PAGE_UNITS, next * HUGE_PAGE_UNITS);
       return NO_ROOM;
     }
     huge_edge_fill(arena, page * HUGE_PAGE_UNITS, next * HUGE_PAGE_UNITS);
@@ -279,7 +280,7 @@ taken_t arena_take_below(arena_t *arena, size_t end, size_t units, size_t alignm
   size_t at = find_room(arena, units, alignment);
   if (at == SPAN_NONE || at + units > end)
     return NO_ROOM;
-  taken_t committed = commit_step(arena, at, at + units);
+  taken_t committed = likely(!hole_count) ? TAKEN : commit_step(arena, at, at + units);
   return committed == TAKEN ? begin_run(arena, at, units, taken, past) : committed;
 }
 
@@ -294,7 +295,8 @@ static bool is_one_mapping(const arena_t *arena, size_t from, size_t to)
 bool arena_lengthen(arena_t *arena, run_t *run, size_t units, past_t *past)
 {
   size_t at = (size_t)(run - arena->runs), end = at + run->units, to = at + units;
-  if (to > arena->unit_count || !is_one_mapping(arena, at, to) || bits_next_clear(arena->room.map, end, to) < to || commit_step(arena, end, to) != TAKEN)
+  if (to > arena->unit_count || !is_one_mapping(arena, at, to) || bits_next_clear(arena->room.map, end, to) < to ||
+      commit_step(arena, end, to) != TAKEN)
     return false;
   *past = occupy(arena, end, to);
   run->zeroed &= past->dirty == 0;
@@ -316,7 +318,7 @@ bool arena_give_unmapped(arena_t *arena, size_t from, size_t to)
   if (mapped == OS_MAPPED)
     span_set(&arena->room, from, to);
   else
-    arena_abandon(arena, from, to);
+    arena_forget(arena, from, to);
   return mapped == OS_MAPPED;
 }
 

@@ -77,7 +77,7 @@ static void make_heaps(void)
          (pool_heap_options_t){.memory = buffer, .memory_size = sizeof buffer, .size_classes = sizes, .size_class_count = 4}),
     500, 208, 3);
   fill(make("large", (pool_heap_options_t){0}), 20, 300000, 2);
-  fill(heaps[heap_count - 1], 4, 6 << 20, 2);
+  fill(heaps[heap_count - 1], 4, 300 << 20, 2);
   fill(make("checked", (pool_heap_options_t){.flags = POOL_HEAP_CHECKED}), 500, 100, 2);
   fill(make("single", (pool_heap_options_t){.flags = POOL_HEAP_SINGLE_THREAD}), 500, 100, 0);
 }

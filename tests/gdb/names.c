@@ -58,7 +58,7 @@ int main(void)
   pool_heap_t *guarded_heap = pool_heap_create(&(pool_heap_options_t){.name = "guarded", .flags = POOL_HEAP_GUARDED});
   void *block = pool_heap_alloc(checked, 50);
   void *freed = pool_heap_alloc(plain, 100), *apart = pool_heap_alloc(guarded_heap, 70), *object = object_pool_get(pool),
-       *huge = pool_alloc(8 << 20);
+       *huge = pool_alloc(300 << 20);
   pool_heap_free(plain, freed);
   const void *const all[] = {block, freed, apart, huge, object};
   static const char *const what[] = {"live, .*, 50 bytes, of heap \"checked heap\"",

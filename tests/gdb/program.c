@@ -67,7 +67,7 @@ static void of_a_plain_heap(void)
   tell(blocks[2], 50, "\\+50 of .*live, .* of heap \"plain heap\"");
   tell(blocks[BLOCKS - 1], 0, "freed, in a magazine, .* of heap \"plain heap\"");
   tell(block_of(heap, 100000), 0, "live, .* of heap \"plain heap\"");
-  tell(block_of(heap, 8 << 20), 4096, "\\+4096 of .*live, a mapping of its own, .* of heap \"plain heap\"");
+  tell(block_of(heap, 300 << 20), 4096, "\\+4096 of .*live, a mapping of its own, .* of heap \"plain heap\"");
   count(heap, 0);
 }
 

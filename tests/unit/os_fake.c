@@ -84,8 +84,8 @@ static void *map(void *hint, size_t size, int flags)
 
 enum { LONGEST_WITH_HOLES = 1 << 30 };
 
-/* What is mapped of a range: an arena unmaps its end with the holes in it. Looks at long steps, and at short ones where something
- * is missing. */
+/* What is mapped of a range: an arena unmaps its end with the holes in it. Looks at long steps, and at short ones where
+ * something is missing. */
 static size_t mapped_of(const char *p, size_t size, size_t step)
 {
   static _Thread_local unsigned char pages[(64 << 20) / 4096];

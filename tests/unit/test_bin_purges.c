@@ -173,11 +173,13 @@ static void at_once(void **state)
   (void)state;
   take_large();
   bin.space->purge_delay_ms = 0;
+  bin.space->dirty_most = 0;
   bin.purges_in_puts = true;
   assert_int_equal(put_every_other(), LARGE_BLOCKS / 2);
   assert_int_equal(bin.idle, 0);
   take_large();
   bin.space->purge_delay_ms = 0;
+  bin.space->dirty_most = 0;
   bin.purges_in_puts = true;
   os_fake.fail_kinds = 1u << OS_PURGE;
   assert_int_equal(put_every_other(), 1);

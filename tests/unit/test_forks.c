@@ -234,6 +234,7 @@ static void fork_while_heaps_end(void *argument)
   (void)argument;
   os_fake_heal();
   pool_free(pool_alloc(1));
+  space_of_process.dirty_most = 0;
   space_of_process.purge_delay_ms = 0; /* much is purged meanwhile, which is where a fork gets a word in */
   for (size_t i = 0; i < 2; i++)
     must(pthread_create(&threads[i], NULL, end_heaps, NULL) == 0);

@@ -263,7 +263,8 @@ static size_t known_bytes(void)
   for (size_t slot = 0; slot < window_slots_open(); slot++) {
     const arena_t *arena = space_arena_at(slot);
     if (arena)
-      bytes += (arena->committed - bits_count(arena->holes, 0, HUGE_PAGES_MOST) * HUGE_PAGE_UNITS) * UNIT + (size_t)(arena->runs_end - (const char *)arena) +
+      bytes += (arena->committed - bits_count(arena->holes, 0, HUGE_PAGES_MOST) * HUGE_PAGE_UNITS) * UNIT +
+               (size_t)(arena->runs_end - (const char *)arena) +
                (size_t)(arena->long_bitmaps_end - (char *)arena->long_bitmaps);
   }
   return bytes;

@@ -184,12 +184,9 @@ IN_CHILD(questions)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(sizes_and_alignments_test),
-    cmocka_unit_test(given_test),
-    cmocka_unit_test(given_back_in_steps_test),
-    cmocka_unit_test(resized_test),
-    cmocka_unit_test(resized_in_vain_test),
-    cmocka_unit_test(questions_test),
+    cmocka_unit_test(sizes_and_alignments_test), cmocka_unit_test(given_test),
+    cmocka_unit_test(given_back_in_steps_test),  cmocka_unit_test(resized_test),
+    cmocka_unit_test(resized_in_vain_test),      cmocka_unit_test(questions_test),
   };
   return cmocka_run_group_tests_name("huge", tests, NULL, NULL);
 }

@@ -27,6 +27,7 @@ static void walked_and_freed(void *argument)
   size_t count = 40 * MIB / *size;
   freeing_t freeing = {.count = count};
   manager_up();
+  space_of_process.dirty_most = 0;
   space_of_process.purge_delay_ms = 0;
   for (size_t i = 0; i < count; i++)
     must(pool_alloc(*size));

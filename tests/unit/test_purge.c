@@ -165,6 +165,7 @@ static void asked_again_after_a_tick(void *argument)
   space_up();
   space_t *space = &space_of_process;
   space->purge_delay_ms = 0;
+  space->dirty_most = 0;
   os_fake.fail_kinds = 1 << OS_PURGE;
   make_dirty(space, 100);
   uint64_t before = purges();
