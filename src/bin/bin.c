@@ -5,6 +5,7 @@
 #include "bin/bin.h"
 #include "bin/due.h"
 #include "bin/slabs.h"
+#include "option.h"
 #include "os/closure.h"
 #include <string.h>
 
@@ -34,7 +35,7 @@ void bin_init(bin_t *bin, const bin_make_t *make)
   bin->plane = bin->cached ? make->plane : BIN_PLANE_NONE;
   bin->purges = make->purges && size >= PURGE_LEAST_PAGES * os_page_size();
   bin->lock.solo = make->single_thread;
-  bin->purges_in_puts = make->single_thread || !make->space->purge_delay_ms;
+  bin->purges_in_puts = make->space->purge_delay_ms != PURGE_NEVER && (make->single_thread || !make->space->purge_delay_ms);
   if (make->single_thread && make->depots)
     depots_begin_for_one_thread(&bin->depots);
   slabs_size_magazines(bin);

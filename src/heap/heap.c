@@ -70,8 +70,7 @@ COLD static bin_t *make_bin(heap_t *heap, unsigned c)
                                   .plane = heap->plane,
                                   .depots = depots,
                                   .shards_most = heap_is_default(heap) ? default_shards : 0,
-                                  .purges = HAS_SYSTEM && !heap->region.kind && !heap_is_headed(heap) &&
-                                            settings.purge_delay_ms != PURGE_NEVER,
+                                  .purges = HAS_SYSTEM && !heap->region.kind && !heap_is_headed(heap),
                                   .single_thread = heap->lock.solo,
                                   .tight = heap->budgeted || heap->region.space.prepaid});
       __atomic_store_n(&heap->bins[c], bin, __ATOMIC_RELEASE);

@@ -151,14 +151,17 @@ void *os_remap(void *address, size_t size, size_t new_size, bool may_move)
   return p == MAP_FAILED ? NULL : p;
 }
 
-bool os_remap_to(void *from, size_t size, void *to, size_t new_size)
+/* Linux unmaps the place before it finds out that it cannot move the pages. */
+os_mapped_t os_remap_to(void *from, size_t size, void *to, size_t new_size)
 {
   if (refused())
-    return false;
+    return OS_OCCUPIED;
   int saved = errno;
-  bool moved = mremap(from, size, new_size, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to;
+  os_mapped_t mapped = OS_MAPPED;
+  if (mremap(from, size, new_size, MREMAP_MAYMOVE | MREMAP_FIXED, to) != to)
+    mapped = os_map_at(to, new_size) == OS_NO_MEMORY ? OS_NO_MEMORY : OS_OCCUPIED;
   errno = saved;
-  return moved;
+  return mapped;
 }
 
 void os_guard(void *address, size_t size)

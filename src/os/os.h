@@ -56,9 +56,9 @@ static inline bool os_purge_in_steps(void *address, size_t size)
 void *os_remap(void *address, size_t size, size_t new_size, bool may_move);
 
 /* Makes the pages of [from, from+size) those of [to, to+new_size), which is mapped already: what was there goes back to the
- * system, and [from, from+size) is not mapped any more. False: the pages are where they were, and [to, to+new_size) may not be
- * mapped any more. */
-bool os_remap_to(void *from, size_t size, void *to, size_t new_size);
+ * system, and [from, from+size) is not mapped any more. OS_OCCUPIED: the pages are where they were, and so is the place, but it
+ * may read as zero now. OS_NO_MEMORY: the pages are where they were, and the place is not mapped any more. */
+os_mapped_t os_remap_to(void *from, size_t size, void *to, size_t new_size);
 
 /* What is mapped has names in /proc/PID/maps. Set before the first mapping, or never. */
 extern INTERNAL bool os_has_names;

@@ -24,14 +24,8 @@ static void give_moved(run_t *run)
   space_note_longest(arena);
 }
 
-/* The system may have unmapped the place for the pages, and refused to move them only then. */
-static void give_back_place(arena_t *arena, run_t *place)
+static void forget_place(arena_t *arena, const run_t *place)
 {
-  os_mapped_t mapped = os_map_at(place->start, run_bytes(arena, place));
-  if (mapped != OS_NO_MEMORY) { /* it is mapped again, or was all the time */
-    space_give(&space_of_process, place);
-    return;
-  }
   size_t at = (size_t)(place - arena->runs);
   lock_acquire(&space_of_process.lock);
   space_of_process.used_units -= place->units;
@@ -47,8 +41,12 @@ static run_t *move_to(run_t *run, size_t units)
     return NULL;
   arena_t *arena = arena_of(&space_of_process, place->start), *from = arena_of(&space_of_process, run->start);
   size_t at = (size_t)(place - arena->runs);
-  if (!os_remap_to(run->start, run_bytes(from, run), place->start, run_bytes(arena, place))) {
-    give_back_place(arena, place);
+  os_mapped_t mapped = os_remap_to(run->start, run_bytes(from, run), place->start, run_bytes(arena, place));
+  if (mapped != OS_MAPPED) {
+    if (mapped == OS_OCCUPIED)
+      space_give(&space_of_process, place);
+    else
+      forget_place(arena, place);
     return NULL;
   }
   lock_acquire(&space_of_process.lock);

@@ -10,7 +10,7 @@
 
 enum {
   /* A longer block is a mapping of its own. */
-  LONGEST_RUN_UNITS = 4096,       /* 256 MiB, a quarter of an arena; */
+  LONGEST_RUN_UNITS = (int)(SLOT >> UNIT_LOG2) / 4, /* a quarter of an arena; */
   LONGEST_RUN_UNITS_LIMITED = 64, /* 4 MiB under a limit: a mapping grows into what is left of it, and goes back at once; */
   LONGEST_RUN_UNITS_SHORT = 2,    /* 128 KiB if memory is short: a mapping wastes no end of a unit */
   SHORT_LIMIT = 256 << 20,

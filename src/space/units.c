@@ -311,15 +311,15 @@ static void set_dirty(arena_t *arena, size_t from, size_t to)
   arena->dirty_end = (uint32_t)max_size(arena->dirty_end, to);
 }
 
-bool arena_give_unmapped(arena_t *arena, size_t from, size_t to)
+void arena_give_unmapped(arena_t *arena, size_t from, size_t to)
 {
   forget_moved(arena, from, to);
-  os_mapped_t mapped = os_map_at(arena->base + (from << arena->unit_log2), (to - from) << arena->unit_log2);
-  if (mapped == OS_MAPPED)
+  if (os_map_at(arena->base + (from << arena->unit_log2), (to - from) << arena->unit_log2) == OS_MAPPED) {
+    huge_edge_fill(arena, from, to);
     span_set(&arena->room, from, to);
-  else
+  } else {
     arena_forget(arena, from, to);
-  return mapped == OS_MAPPED;
+  }
 }
 
 void arena_give(arena_t *arena, size_t from, size_t to)

@@ -29,7 +29,7 @@ bool arena_lengthen(arena_t *arena, run_t *run, size_t units, past_t *past);
 void arena_give(arena_t *arena, size_t from, size_t to);
 
 /* The same of units that are not mapped any more; maps them, and they are clean. If the system refuses, they are forgotten. */
-bool arena_give_unmapped(arena_t *arena, size_t from, size_t to);
+void arena_give_unmapped(arena_t *arena, size_t from, size_t to);
 
 /* Units [from, to), which are free or of no run, are nobody's for good: they cannot be mapped. */
 void arena_forget(arena_t *arena, size_t from, size_t to);

@@ -172,18 +172,21 @@ void *os_remap(void *address, size_t size, size_t new_size, bool may_move)
 }
 
 /* A refusal comes when the place is unmapped already, as the system does it. */
-bool os_remap_to(void *from, size_t size, void *to, size_t new_size)
+os_mapped_t os_remap_to(void *from, size_t size, void *to, size_t new_size)
 {
+  if (forbidden) {
+    fails(OS_REMAP);
+    return OS_OCCUPIED;
+  }
   if (fails(OS_REMAP)) {
     unmap(to, new_size);
-    return false;
+    return os_map_at(to, new_size) == OS_NO_MEMORY ? OS_NO_MEMORY : OS_OCCUPIED;
   }
   int saved = errno;
   bool moved = mremap(from, size, new_size, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to;
   errno = saved;
-  if (moved)
-    account(-size);
-  return moved;
+  account(-size);
+  return moved ? OS_MAPPED : OS_NO_MEMORY;
 }
 
 void os_guard(void *address, size_t size) { mprotect(address, size, PROT_NONE); }

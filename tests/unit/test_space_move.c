@@ -105,6 +105,23 @@ static void refused(void *argument)
   check_space(&space_of_process);
 }
 
+/* Without a system call nothing moves, and nothing is lost. */
+static void forbidden(void *argument)
+{
+  (void)argument;
+  space_up();
+  run_t *run = taken(UNITS), *wall = taken(1), *later = taken(MORE);
+  space_give(&space_of_process, later);
+  fill(run, 8);
+  size_t used = space_of_process.used_units;
+  os_forbid(true);
+  for (size_t i = 0; i < 10; i++)
+    must(!move(run, MORE) && space_of_process.used_units == used);
+  os_forbid(false);
+  must(pattern_holds(run->start, UNITS * UNIT, 8) && taken(MORE)->start == wall->start + UNIT);
+  check_space(&space_of_process);
+}
+
 /* What has moved does not grow into what has not: the system moves one mapping at once. */
 static void stays_one_mapping(void *argument)
 {
@@ -128,13 +145,14 @@ IN_CHILD(moved)
 IN_CHILD(over_dirty_units)
 IN_CHILD(not_moved)
 WITH(refused, uint32_t, 1 << OS_REMAP, 1 << OS_MAP_AT, 1 << OS_REMAP | 1 << OS_MAP_AT)
+IN_CHILD(forbidden)
 IN_CHILD(stays_one_mapping)
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(moved_test),   cmocka_unit_test(over_dirty_units_test),  cmocka_unit_test(not_moved_test),
-    cmocka_unit_test(refused_test), cmocka_unit_test(stays_one_mapping_test),
+    cmocka_unit_test(refused_test), cmocka_unit_test(forbidden_test),         cmocka_unit_test(stays_one_mapping_test),
   };
   return cmocka_run_group_tests_name("space_move", tests, NULL, NULL);
 }
