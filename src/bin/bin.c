@@ -29,8 +29,7 @@ void bin_init(bin_t *bin, const bin_make_t *make)
   bin->space = make->space;
   bin->budget = make->budget;
   bin->heap = make->heap;
-  bin->depots.of = make->depots;
-  bin->depots.most = make->shards_most;
+  bin->depots = (depots_t){.of = make->depots, .most = make->shards_most};
   bin->cached = make->depots != NULL;
   bin->plane = bin->cached ? make->plane : BIN_PLANE_NONE;
   bin->purges = make->purges && size >= PURGE_LEAST_PAGES * os_page_size();

@@ -151,8 +151,8 @@ IN_CHILD(stays_one_mapping)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(moved_test),   cmocka_unit_test(over_dirty_units_test),  cmocka_unit_test(not_moved_test),
-    cmocka_unit_test(refused_test), cmocka_unit_test(forbidden_test),         cmocka_unit_test(stays_one_mapping_test),
+    cmocka_unit_test(moved_test),   cmocka_unit_test(over_dirty_units_test), cmocka_unit_test(not_moved_test),
+    cmocka_unit_test(refused_test), cmocka_unit_test(forbidden_test),        cmocka_unit_test(stays_one_mapping_test),
   };
   return cmocka_run_group_tests_name("space_move", tests, NULL, NULL);
 }
