@@ -59,6 +59,7 @@ static void check_huge(const arena_t *arena)
     expect(bits_next_clear(arena->room.map, from, to) == to, "A6", "a unit of a hole is in use", arena);
     expect(bits_next_set(arena->dirty, from, to) == to, "A6", "a unit of a hole is dirty", arena);
   }
+  expect_count(arena->hole_count, bits_count(arena->holes, 0, HUGE_PAGES_MOST), "A6", "holes of an arena");
 }
 
 /* A1 and A4, by whole words of the bitmaps. */

@@ -60,6 +60,7 @@ typedef struct arena {
   uint32_t huge_from;                /* units from here to `committed` are its edge (huge_edge.h); 0: it had none yet */
   word_t *huge;                      /* of an arena of the window: a bit for each 2 MiB that may be a huge page, */
   word_t *holes;                     /* and for each that is not mapped; NULL: there are none */
+  uint32_t hole_count;               /* bits of it */
   word_t *moved;                     /* a bit for each unit into which pages have moved (move.c) */
   char *runs_end, *long_bitmaps_end; /* how far those are mapped */
   struct arena *next_left;           /* of those that have ended and could not be destroyed */

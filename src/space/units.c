@@ -13,7 +13,7 @@ enum {
 
 /* ---- holes: pages of 2 MiB below `committed` that are not mapped. Arenas of the process's space alone have them ---- */
 
-static size_t hole_count; /* stretches of holes in all arenas; under the lock of the process's space */
+static size_t hole_stretches; /* of all arenas; under the lock of the process's space */
 
 static size_t stretches_from(const word_t *holes, size_t from, size_t to)
 {
@@ -23,12 +23,14 @@ static size_t stretches_from(const word_t *holes, size_t from, size_t to)
   return count;
 }
 
-static void mark_holes(const arena_t *arena, size_t from, size_t to, bool holes)
+static void mark_holes(arena_t *arena, size_t from, size_t to, bool holes)
 {
   size_t end = min_size(to + 1, HUGE_PAGES_MOST);
-  hole_count -= stretches_from(arena->holes, from, end);
+  arena->hole_count -= (uint32_t)bits_count(arena->holes, from, to);
+  hole_stretches -= stretches_from(arena->holes, from, end);
   holes ? bits_set(arena->holes, from, to) : bits_clear(arena->holes, from, to);
-  hole_count += stretches_from(arena->holes, from, end);
+  arena->hole_count += (uint32_t)bits_count(arena->holes, from, to);
+  hole_stretches += stretches_from(arena->holes, from, end);
 }
 
 static size_t moved_units; /* in all arenas */
@@ -69,7 +71,7 @@ static bool page_is_idle(const arena_t *arena, size_t page)
 static void make_holes(arena_t *arena)
 {
   size_t end = arena->committed / HUGE_PAGE_UNITS;
-  for (size_t page = 0; page < end && hole_count < HOLES_MOST; page++) {
+  for (size_t page = 0; page < end && hole_stretches < HOLES_MOST; page++) {
     size_t next = page;
     while (next < end && page_is_idle(arena, next))
       next++;
@@ -257,7 +259,7 @@ static taken_t commit_step(arena_t *arena, size_t from, size_t to)
 {
   if (!HAS_SYSTEM)
     return TAKEN;
-  taken_t mapped = hole_count && arena->holes ? fill_holes(arena, from, min_size(to, arena->committed)) : TAKEN;
+  taken_t mapped = arena->hole_count ? fill_holes(arena, from, min_size(to, arena->committed)) : TAKEN;
   return mapped == TAKEN && to > arena->committed ? grow(arena, to) : mapped;
 }
 
@@ -280,14 +282,14 @@ taken_t arena_take_below(arena_t *arena, size_t end, size_t units, size_t alignm
   size_t at = find_room(arena, units, alignment);
   if (at == SPAN_NONE || at + units > end)
     return NO_ROOM;
-  taken_t committed = likely(!hole_count) ? TAKEN : commit_step(arena, at, at + units);
+  taken_t committed = likely(!arena->hole_count) ? TAKEN : commit_step(arena, at, at + units);
   return committed == TAKEN ? begin_run(arena, at, units, taken, past) : committed;
 }
 
 /* Pages that have moved are another mapping than those beside them, and the system moves no two at once. */
 static bool is_one_mapping(const arena_t *arena, size_t from, size_t to)
 {
-  size_t moved = moved_units && arena->moved ? bits_count(arena->moved, from, to) : 0;
+  size_t moved = arena->moved && arena_moved_units() ? bits_count(arena->moved, from, to) : 0;
   return !moved || moved == to - from;
 }
 
