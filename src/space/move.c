@@ -24,7 +24,7 @@ static void give_moved(run_t *run)
   space_note_longest(arena);
 }
 
-static void forget_place(arena_t *arena, const run_t *place)
+static void lose_place(arena_t *arena, const run_t *place)
 {
   size_t at = (size_t)(place - arena->runs);
   lock_acquire(&space_of_process.lock);
@@ -46,7 +46,7 @@ static run_t *move_to(run_t *run, size_t units)
     if (mapped == OS_OCCUPIED)
       space_give(&space_of_process, place);
     else
-      forget_place(arena, place);
+      lose_place(arena, place);
     return NULL;
   }
   lock_acquire(&space_of_process.lock);
