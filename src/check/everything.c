@@ -15,16 +15,20 @@ static const char *name_of_list(const run_t *run)
   return run->kind == RUN_SLAB ? "B2" : run->kind == RUN_REGION ? "A2" : "H3";
 }
 
-/* A run of the process's space without an owner is lost memory. In a region it holds records of the guest. */
+/* A run of the process's space without an owner is lost memory, or units that cannot be mapped. In a region it holds records of
+ * the guest. */
 static void check_census(const census_t *census, const void *only)
 {
-  size_t unit = 0;
+  size_t unit = 0, forgotten = 0;
   for (run_t *run; (run = run_from(census->arena, unit)) != NULL; unit = unit_behind(census->arena, run)) {
     const heap_t *owner = heap_of_run(run);
-    expect(owner || census->arena->space->fixed, "A2", "a run of the process is nobody's", run->start);
+    bool fixed = census->arena->space->fixed != NULL;
+    forgotten += !owner && !fixed && run->kind == RUN_REGION ? run->units : 0;
+    expect(owner || fixed || run->kind == RUN_REGION, "A2", "a run of the process is nobody's", run->start);
     if (owner && (!only || owner == only))
       expect(bit_test(census->runs, (size_t)(run - census->arena->runs)), name_of_list(run), "a run is in no list", run->start);
   }
+  expect_count(census->arena->forgotten, forgotten, "A2", "units that are nobody's");
 }
 
 /* Checks that every run of a heap (NULL: of any) was counted by a list, except those that hold records of guests. */

@@ -174,19 +174,17 @@ void *os_remap(void *address, size_t size, size_t new_size, bool may_move)
 /* A refusal comes when the place is unmapped already, as the system does it. */
 os_mapped_t os_remap_to(void *from, size_t size, void *to, size_t new_size)
 {
-  if (forbidden) {
-    fails(OS_REMAP);
+  bool fail = fails(OS_REMAP);
+  if (forbidden)
     return OS_OCCUPIED;
-  }
-  if (fails(OS_REMAP)) {
-    unmap(to, new_size);
-    return os_map_at(to, new_size) == OS_NO_MEMORY ? OS_NO_MEMORY : OS_OCCUPIED;
-  }
   int saved = errno;
-  bool moved = mremap(from, size, new_size, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to;
+  unmap(to, new_size);
+  bool moved = !fail && mremap(from, size, new_size, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to;
   errno = saved;
-  account(-size);
-  return moved ? OS_MAPPED : OS_NO_MEMORY;
+  if (!moved)
+    return os_map_at(to, new_size) == OS_NO_MEMORY ? OS_NO_MEMORY : OS_OCCUPIED;
+  account(new_size - size);
+  return OS_MAPPED;
 }
 
 void os_guard(void *address, size_t size) { mprotect(address, size, PROT_NONE); }
