@@ -8,7 +8,7 @@
 #include "os/closure.h"
 #include "space/gate.h"
 
-enum { TICK_GIVES = 16 }; /* every TICK_GIVES-th large free ticks the heap's region */
+enum { TICK_GIVES = 16, ALIGNMENT_MOST = 4 << 20 }; /* every TICK_GIVES-th large free ticks the heap's region; of a run */
 
 size_t spare_size_at_once = SPARE_SIZE_MOST;
 
@@ -161,7 +161,7 @@ static run_t *move_run(heap_t *heap, run_t *run, size_t units, size_t size)
   if (!budget_charge(&heap->budget, more))
     return NULL;
   unlink_run(heap, run);
-  run_t *moved = space_move(run, units);
+  run_t *moved = space_move(run, units, heap->zero_on_free);
   link_run(heap, moved ? moved : run);
   if (!moved) {
     budget_discharge(&heap->budget, more);
@@ -181,7 +181,7 @@ run_t *large_move_run(heap_t *heap, run_t *run, size_t size)
   size_t units = units_for(size, UNIT_LOG2);
   bool may_move = HAS_SYSTEM && arena_of(heap->space, run->start)->space == &space_of_process && units > run->units;
   lock_t *gate = gate_enter(GATE_LARGE);
-  run_t *moved = may_move && units <= space_longest_run() ? move_run(heap, run, units, size) : NULL;
+  run_t *moved = may_move && units <= space_longest_grown() ? move_run(heap, run, units, size) : NULL;
   gate_leave(gate);
   return moved;
 }
@@ -192,7 +192,7 @@ run_t *large_move_run(heap_t *heap, run_t *run, size_t size)
 bool large_is_huge(const heap_t *heap, size_t size, size_t alignment)
 {
   size_t longest = space_longest_run() << UNIT_LOG2;
-  return !heap_is_guest(heap) && (size > longest || alignment > longest);
+  return !heap_is_guest(heap) && (size > longest || alignment > min_size(longest, (size_t)ALIGNMENT_MOST));
 }
 
 /* The budget is charged before the system is asked, so that no mapping is made only to be refused. */

@@ -8,6 +8,7 @@
 #include "heap/guard.h"
 #include "heap/large.h"
 #include "heap/profile.h"
+#include "heap/tick.h"
 #include "misuse.h"
 #include "os/tool.h"
 #include <errno.h>
@@ -108,6 +109,14 @@ static void *reallocate_headed(heap_t *heap, const located_t *at, size_t size, c
   return at->guard.block;
 }
 
+/* A program that does nothing but resize large blocks has no other slow path that looks at the clock. */
+static void after_resizing(const located_t *at)
+{
+  thread_t *thread = HAS_SYSTEM && !at->bin ? thread_current() : NULL;
+  if (thread)
+    heap_after_slow_path(thread);
+}
+
 /* Moving is only worth it if it is easy. Otherwise the block stays and gives its end back, if it has one. */
 static void *reallocate_smaller(heap_t *heap, located_t *at, size_t size, const char *call, const void *caller)
 {
@@ -115,6 +124,7 @@ static void *reallocate_smaller(heap_t *heap, located_t *at, size_t size, const 
   if (to)
     return copy_to(to, at, size, call, NULL);
   shrink_in_place(at, size, call, caller);
+  after_resizing(at);
   return at->start;
 }
 
@@ -142,8 +152,10 @@ static inline __attribute__((always_inline)) void *reallocate_located(heap_t *he
   if (size <= at.size)
     return reallocate_smaller(to_heap, &at, size, call, caller);
   /* A size that could overflow when it is rounded goes on to the allocation, which refuses it. */
-  if (size <= PTRDIFF_MAX - 2 * UNIT && heap_lengthen(&at, size, true, caller))
+  if (size <= PTRDIFF_MAX - 2 * UNIT && heap_lengthen(&at, size, true, caller)) {
+    after_resizing(&at);
     return HAS_SYSTEM && at.huge ? huge_start(at.huge) : at.start;
+  }
   bool grown;
   void *to = heap_allocate_from(to_heap, size, &at, &grown, call, caller);
   return grown ? to : copy_to(to, &at, size, call, NULL);

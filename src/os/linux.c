@@ -151,6 +151,9 @@ void *os_remap(void *address, size_t size, size_t new_size, bool may_move)
   return p == MAP_FAILED ? NULL : p;
 }
 
+/* At its limit of mappings Linux refuses before it looks at what is mapped. */
+static bool is_mapped(void *address, size_t size) { return madvise(address, size, MADV_NORMAL) == 0; }
+
 /* Linux unmaps the place before it finds out that it cannot move the pages. */
 os_mapped_t os_remap_to(void *from, size_t size, void *to, size_t new_size)
 {
@@ -159,7 +162,7 @@ os_mapped_t os_remap_to(void *from, size_t size, void *to, size_t new_size)
   int saved = errno;
   os_mapped_t mapped = OS_MAPPED;
   if (mremap(from, size, new_size, MREMAP_MAYMOVE | MREMAP_FIXED, to) != to)
-    mapped = os_map_at(to, new_size) == OS_NO_MEMORY ? OS_NO_MEMORY : OS_OCCUPIED;
+    mapped = os_map_at(to, new_size) == OS_NO_MEMORY && !is_mapped(to, new_size) ? OS_NO_MEMORY : OS_OCCUPIED;
   errno = saved;
   return mapped;
 }

@@ -8,7 +8,11 @@
 #include "space/gate.h"
 #include <string.h>
 
-enum { REFUSALS_MOST = 16 };
+enum {
+  REFUSALS_MOST = 16,
+  LOOKS_MOST = 256,      /* at what was left, for a block */
+  RANGES_MOST = 32 << 10 /* half of the mappings that Linux allows a process */
+};
 
 size_t huge_bytes(size_t size) { return round_up(size + !size, os_page_size()); }
 
@@ -33,6 +37,35 @@ static void list_leave(huge_t *huge)
     huge->older->link = huge->link;
 }
 
+/* ---- the tree: live blocks, and what was left of others ---- */
+
+static size_t range_count; /* in the tree, but for blocks apart */
+
+static void enter_tree(huge_t *huge)
+{
+  range_insert(&huge_ranges, &huge->range);
+  range_count++;
+}
+
+static void leave_tree(huge_t *huge)
+{
+  range_remove(&huge_ranges, &huge->range);
+  range_count--;
+}
+
+/* To the system neighbours are one mapping, and unmapping one from between two others makes two of it. At the limit of mappings
+ * nobody can map anything, neither an arena nor the stack of a thread. Each mapping that was split off holds a range, so the
+ * number of ranges is what is bounded. */
+static bool may_unmap(const huge_t *huge)
+{
+  uintptr_t start = huge->range.start, end = start + huge->range.size;
+  lock_acquire(&huge_lock);
+  bool may = range_count <= RANGES_MOST || !range_touches(range_at_or_below(huge_ranges, start - 1), start) ||
+             !range_touches(range_at_or_above(huge_ranges, end), end);
+  lock_release(&huge_lock);
+  return may;
+}
+
 /* ---- what the system refuses to unmap: it is taken again, and tried again in a trim and at each tick ---- */
 
 static huge_t *left; /* the list of them; they are in the tree, without an owner */
@@ -55,7 +88,7 @@ static void left_leave(huge_t *huge)
 {
   count_huge_left(huge, false);
   list_leave(huge);
-  range_remove(&huge_ranges, &huge->range);
+  leave_tree(huge);
 }
 
 /* Returns the left range that ends or begins at `border`, if it is as clean. */
@@ -81,7 +114,7 @@ static void left_enter(huge_t *huge)
   huge->owner = NULL;
   absorb(huge, left_beside(range_at_or_below(huge_ranges, start - 1), start, huge->clean));
   absorb(huge, left_beside(range_at_or_above(huge_ranges, end), end, huge->clean));
-  range_insert(&huge_ranges, &huge->range);
+  enter_tree(huge);
   list_enter(huge, &left);
   count_huge_left(huge, true);
 }
@@ -93,7 +126,7 @@ static bool unmap_range(huge_t *huge)
   bool was_clean = huge->clean;
   if (!was_clean && huge_size(huge) > OS_PURGE_STEP)
     huge->clean = os_purge_in_steps(huge_start(huge), huge_size(huge));
-  bool gone = os_unmap(huge_start(huge), huge_size(huge));
+  bool gone = may_unmap(huge) && os_unmap(huge_start(huge), huge_size(huge));
   huge->clean = huge->clean || gone || os_purge(huge_start(huge), huge_size(huge));
   if (huge->clean && !was_clean)
     count_huge_purged(huge_size(huge));
@@ -160,7 +193,7 @@ void huge_give(huge_t *huge)
 {
   lock_t *gate = gate_enter(GATE_SYSTEM);
   lock_acquire(&huge_lock);
-  range_remove(&huge_ranges, &huge->range);
+  leave_tree(huge);
   list_leave(huge);
   huge->clean = huge->is_region = false;
   lock_release(&huge_lock);
@@ -194,8 +227,10 @@ static huge_t *take_left(size_t size, size_t alignment)
 {
   lock_acquire(&huge_lock);
   huge_t *huge = left;
-  while (huge && huge_size(huge) < size + (-huge->range.start & (alignment - 1)))
+  size_t looks = LOOKS_MOST;
+  while (huge && --looks && huge_size(huge) < size + (-huge->range.start & (alignment - 1)))
     huge = huge->older;
+  huge = looks ? huge : NULL;
   if (huge) {
     left_leave(huge);
     huge = carve(huge, size, alignment);
@@ -242,7 +277,7 @@ huge_t *huge_take(size_t size, size_t alignment, void *owner, huge_t **list, boo
     huge->entry = NULL;
     huge->is_region = huge->hidden = !list;
     lock_acquire(&huge_lock);
-    range_insert(&huge_ranges, &huge->range);
+    enter_tree(huge);
     list_enter(huge, list);
     lock_release(&huge_lock);
   }
@@ -272,12 +307,12 @@ bool huge_resize(huge_t *huge, size_t size, bool may_move)
     return true;
   lock_t *gate = gate_enter(GATE_SYSTEM);
   lock_acquire(&huge_lock);
-  range_remove(&huge_ranges, &huge->range);
+  leave_tree(huge);
   lock_release(&huge_lock);
   bool purged = size + OS_PURGE_STEP < had && os_purge_in_steps(huge_start(huge) + size, had - size);
   bool done = remap(huge, size, may_move) || (size > had && unmap_left() && remap(huge, size, may_move));
   lock_acquire(&huge_lock);
-  range_insert(&huge_ranges, &huge->range);
+  enter_tree(huge);
   lock_release(&huge_lock);
   gate_leave(gate);
   if (size < had && (done || purged || os_purge(huge_start(huge) + size, had - size)))

@@ -6,6 +6,7 @@
 #include "os/os.h"
 #include "space/gate.h"
 #include "space/space.h"
+#include <string.h>
 
 enum {
   MOVE_LEAST_UNITS = 16, /* 1 MiB: less is copied in about the same time */
@@ -33,21 +34,33 @@ static void lose_place(arena_t *arena, const run_t *place)
   lock_release(&space_of_process.lock);
 }
 
+/* A run that is not to leave its bytes is purged, or cleared where the system refuses. */
+static void copy_run(run_t *run, char *place, size_t bytes, bool wipes)
+{
+  memcpy(place, run->start, bytes);
+  if (wipes && !os_purge(run->start, bytes))
+    memset(run->start, 0, bytes);
+  space_give(&space_of_process, run);
+}
+
 /* The gate keeps a fork away while pages are neither here nor there. */
-static run_t *move_to(run_t *run, size_t units)
+static run_t *move_to(run_t *run, size_t units, bool wipes)
 {
   run_t *place = space_take(&space_of_process, units, 1);
   if (!place)
     return NULL;
   arena_t *arena = arena_of(&space_of_process, place->start), *from = arena_of(&space_of_process, run->start);
-  size_t at = (size_t)(place - arena->runs);
-  os_mapped_t mapped = os_remap_to(run->start, run_bytes(from, run), place->start, run_bytes(arena, place));
-  if (mapped != OS_MAPPED) {
-    if (mapped == OS_OCCUPIED)
-      space_give(&space_of_process, place);
-    else
-      lose_place(arena, place);
+  size_t at = (size_t)(place - arena->runs), bytes = run_bytes(from, run);
+  os_mapped_t mapped = OS_OCCUPIED;
+  if (arena_moved_units() + units <= MOVED_MOST)
+    mapped = os_remap_to(run->start, bytes, place->start, run_bytes(arena, place));
+  if (mapped == OS_NO_MEMORY) {
+    lose_place(arena, place);
     return NULL;
+  }
+  if (mapped == OS_OCCUPIED) {
+    copy_run(run, place->start, bytes, wipes);
+    return place;
   }
   lock_acquire(&space_of_process.lock);
   arena_mark_moved(arena, at, at + place->units);
@@ -56,12 +69,12 @@ static run_t *move_to(run_t *run, size_t units)
   return place;
 }
 
-run_t *space_move(run_t *run, size_t units)
+run_t *space_move(run_t *run, size_t units, bool wipes)
 {
-  if (run->units < MOVE_LEAST_UNITS || arena_moved_units() + units > MOVED_MOST)
+  if (run->units < MOVE_LEAST_UNITS)
     return NULL;
   lock_t *gate = gate_enter(GATE_SYSTEM);
-  run_t *place = move_to(run, units);
+  run_t *place = move_to(run, units, wipes);
   gate_leave(gate);
   return place;
 }

@@ -9,7 +9,8 @@
 
 enum {
   STEP_RANGES = 8, /* one caller asks the system so often, at some 20 us, */
-  STEP_UNITS = 32  /* and for 2 MiB, in one step */
+  STEP_UNITS = 32, /* and for 2 MiB, in one step */
+  STEP_HOLES = 16  /* at the end of an arena it unmaps so many stretches */
 };
 
 /* The caller holds the lock, which is open while the system is asked: that may take long. Until the answer the units are
@@ -71,6 +72,7 @@ static void set_arenas_left(purge_pass_t *pass, size_t left) { __atomic_store_n(
 static void begin_pass(const space_t *space, purge_pass_t *pass, size_t keep, size_t units)
 {
   pass->keep = keep;
+  pass->trims = false;
   pass->left = units;
   pass->below = SIZE_MAX;
   pass->pace = 0;
@@ -84,12 +86,12 @@ static arena_t *arena_of_pass(const space_t *space, const purge_pass_t *pass)
   return arena && arena->space == space ? arena : NULL;
 }
 
-/* If nothing is to be kept, arenas without dirty units are visited too: they may have addresses to give back. */
+/* A trim visits arenas without dirty units, too: they may have addresses to give back. */
 static void leave_arena(const space_t *space, purge_pass_t *pass, arena_t *arena)
 {
   if (arena && !space->fixed)
-    arena_unmap_idle(arena);
-  bool done = !pass->left || (pass->keep && space->dirty_units <= pass->keep);
+    arena_unmap_idle(arena, pass->trims ? SIZE_MAX : STEP_HOLES);
+  bool done = !pass->left || (!pass->trims && space->dirty_units <= pass->keep);
   pass->below = SIZE_MAX;
   set_arenas_left(pass, done ? 0 : pass->arenas_left - 1);
 }
@@ -107,18 +109,20 @@ static size_t go_on(space_t *space, purge_pass_t *pass, size_t ranges, size_t un
       ranges--;
     } else {
       leave_arena(space, pass, arena);
+      ranges--;
     }
   }
   return purged;
 }
 
 /* A fork in the middle would leave the child units that are neither free nor of a run, so the gate is entered first. */
-static size_t purge_until(space_t *space, size_t keep)
+static size_t purge_until(space_t *space, size_t keep, bool trims)
 {
   purge_pass_t pass;
   lock_t *gate = gate_enter(GATE_SYSTEM);
   lock_acquire(&space->lock);
   begin_pass(space, &pass, keep, SIZE_MAX);
+  pass.trims = trims;
   size_t purged = go_on(space, &pass, SIZE_MAX, SIZE_MAX);
   lock_release(&space->lock);
   gate_leave(gate);
@@ -135,7 +139,13 @@ void space_purge_step(space_t *space, uint64_t now_ms)
   gate_leave(gate);
 }
 
-size_t space_purge(space_t *space, size_t keep) { return space->purgeable ? purge_until(space, keep >> space->unit_log2) : 0; }
+size_t space_purge(space_t *space, size_t keep)
+{
+  return space->purgeable ? purge_until(space, keep >> space->unit_log2, !keep) : 0;
+}
+
+/* So that one call serves many gives, a quarter more goes. */
+void space_purge_at_once(space_t *space) { purge_until(space, space->dirty_most - space->dirty_most / 4, false); }
 
 /* The range has a whole page, because only blocks of two pages and more are purged. No gate is entered: the blocks stay in
  * their slab's bitmap, under the bin's lock, which a fork takes too. */
@@ -152,8 +162,8 @@ size_t space_purge_inside(space_t *space, char *from, char *to)
   return bytes;
 }
 
-/* A pass that is under way goes on, because one that begins again would ask for refused units again. One unit stays: a pass
- * that keeps none also unmaps the ends of arenas, which only trims do. */
+/* A pass that is under way goes on, because one that begins again would ask for refused units again. One unit stays
+ * for what is taken next. */
 static void begin_tick(space_t *space, size_t epochs)
 {
   size_t unneeded = low_water_tick(&space->low_dirty, space->dirty_units, epochs),

@@ -10,7 +10,8 @@
 
 enum {
   /* A longer block is a mapping of its own. */
-  LONGEST_RUN_UNITS = (int)(SLOT >> UNIT_LOG2) / 4, /* a quarter of an arena; */
+  LONGEST_RUN_UNITS = (int)(SLOT >> UNIT_LOG2) / 4,         /* a quarter of an arena; */
+  LONGEST_GROWN_UNITS = (int)(SLOT >> UNIT_LOG2) / 16 * 15, /* one that grows may have nearly all; */
   LONGEST_RUN_UNITS_LIMITED = 64, /* 4 MiB under a limit: a mapping grows into what is left of it, and goes back at once; */
   LONGEST_RUN_UNITS_SHORT = 2,    /* 128 KiB if memory is short: a mapping wastes no end of a unit */
   SHORT_LIMIT = 256 << 20,
@@ -26,6 +27,9 @@ size_t space_longest_run(void)
   size_t limited = space_is_short ? LONGEST_RUN_UNITS_SHORT : LONGEST_RUN_UNITS_LIMITED;
   return os_memory_limit == SIZE_MAX ? LONGEST_RUN_UNITS : limited;
 }
+
+/* A mapping to which a run grew would need room for both in its heap's budget. */
+size_t space_longest_grown(void) { return os_memory_limit == SIZE_MAX ? LONGEST_GROWN_UNITS : space_longest_run(); }
 
 static size_t dirty_most(uint32_t purge_delay_ms)
 {
@@ -165,7 +169,7 @@ void space_forget_unpaid(space_t *space)
 
 static run_t *take_units(space_t *space, size_t units, size_t alignment, bool filled)
 {
-  if (units > (space->fixed ? space->fixed->unit_count : LONGEST_RUN_UNITS) || alignment > LONGEST_RUN_UNITS)
+  if (units > (space->fixed ? space->fixed->unit_count : LONGEST_GROWN_UNITS) || alignment > LONGEST_RUN_UNITS)
     return NULL;
   lock_acquire(&space->lock);
   run_t *run = space_search(space, units, max_size(alignment, 1), filled);
@@ -223,7 +227,7 @@ bool space_lengthen(space_t *space, run_t *run, size_t units)
   past_t past;
   size_t had = run->units;
   lock_acquire(&space->lock);
-  bool longer = (space->fixed || units <= space_longest_run()) && arena_lengthen(arena, run, units, &past);
+  bool longer = (space->fixed || units <= space_longest_grown()) && arena_lengthen(arena, run, units, &past);
   if (longer)
     space_count_taken(space, units - had, past);
   space_note_longest(arena);
@@ -242,11 +246,10 @@ static void give_units(arena_t *arena, size_t from, size_t to)
   space_note_longest(arena);
   space->used_units -= to - from;
   space_add_dirty(space, to - from);
-  size_t most = space->dirty_most;
-  bool at_once = HAS_SYSTEM && unlikely(space->dirty_units > most) && !space->purge_failed;
+  bool at_once = HAS_SYSTEM && unlikely(space->dirty_units > space->dirty_most) && !space->purge_failed;
   lock_release(&space->lock);
   if (at_once)
-    space_purge(space, (most - most / 4) << space->unit_log2); /* so that one call serves many gives */
+    space_purge_at_once(space);
 }
 
 /* The run is no run any more before its units are free: they can be taken the next moment. */

@@ -22,6 +22,7 @@
 /* A purge goes from the high end of the highest arena down. */
 typedef struct purge_pass {
   size_t keep;        /* dirty units that it leaves in the space */
+  bool trims;         /* it goes through all arenas, whatever is dirty */
   size_t left;        /* units that it may still purge: what becomes dirty meanwhile waits for a tick of its own */
   size_t arenas_left; /* slots up to the one that it is at; 0: it is done */
   size_t below;       /* it has passed the units from here on in that one */
@@ -110,12 +111,13 @@ static inline size_t space_price(const space_t *space, size_t units) { return sp
 void space_shorten(space_t *space, run_t *run, size_t units);
 bool space_lengthen(space_t *space, run_t *run, size_t units);
 
-/* Moves a run of the process's space, and what it holds, to `units` others, which are more. NULL: there are none, or it is
- * better copied. */
-run_t *space_move(run_t *run, size_t units);
+/* Moves a run of the process's space, and what it holds, to `units` others, which are more; copies it where the system refuses.
+ * `wipes`: its bytes do not stay where they were. NULL: there are none, or the run is short. */
+run_t *space_move(run_t *run, size_t units, bool wipes);
 
-/* Returns the most units that one run of the process's space can have. */
+/* Returns how many units a run of the process's space has at most when it is taken, and when it grows. */
 size_t space_longest_run(void);
+size_t space_longest_grown(void);
 
 /* ---- giving memory back: purge.c ----
  *
@@ -156,6 +158,7 @@ static inline bool space_purge_is_under_way(const space_t *space)
 /* Gives dirty units back to the system until at most `keep` bytes are left, and addresses with them; returns the bytes
  * given. */
 size_t space_purge(space_t *space, size_t keep);
+void space_purge_at_once(space_t *space); /* more is dirty than may be */
 
 /* The whole pages of [from, to), inside a live run, go back to the system and read as zero; returns their bytes. 0: the
  * system refuses. */

@@ -68,14 +68,17 @@ static bool page_is_idle(const arena_t *arena, size_t page)
          bits_next_set(arena->dirty, from, to) == to;
 }
 
-static void make_holes(arena_t *arena)
+static void make_holes(arena_t *arena, size_t most)
 {
   size_t end = arena->committed / HUGE_PAGE_UNITS;
-  for (size_t page = 0; page < end && hole_stretches < HOLES_MOST; page++) {
+  for (size_t page = 0; page < end && most && hole_stretches < HOLES_MOST; page++) {
     size_t next = page;
     while (next < end && page_is_idle(arena, next))
       next++;
-    if (next == page || !os_unmap(huge_page_start(arena, page), huge_pages_bytes(arena, next - page)))
+    if (next == page)
+      continue;
+    most--;
+    if (!os_unmap(huge_page_start(arena, page), huge_pages_bytes(arena, next - page)))
       continue;
     huge_edge_unmap(arena, page * HUGE_PAGE_UNITS, next * HUGE_PAGE_UNITS);
     mark_holes(arena, page, next, true);
@@ -389,7 +392,7 @@ static size_t end_of_use(const arena_t *arena)
   return 0;
 }
 
-void arena_unmap_idle(arena_t *arena)
+void arena_unmap_idle(arena_t *arena, size_t most_holes)
 {
   size_t page_units = max_size(os_page_size() >> arena->unit_log2, 1), end = round_up(end_of_use(arena), page_units);
   size_t units = arena->committed - end, pages = (end + HUGE_PAGE_UNITS - 1) / HUGE_PAGE_UNITS;
@@ -403,5 +406,5 @@ void arena_unmap_idle(arena_t *arena)
     arena_give_records(arena, end);
   }
   if (arena->holes)
-    make_holes(arena);
+    make_holes(arena, most_holes);
 }

@@ -46,8 +46,8 @@ void arena_begin_purge(arena_t *arena, size_t from, size_t to);
 void arena_end_purge(arena_t *arena, size_t from, size_t to, bool purged);
 
 /* Unmaps the units behind the last that is in use or dirty, with their records, and makes holes of the pages before it of which
- * none is. Touches no memory. */
-void arena_unmap_idle(arena_t *arena);
+ * none is, in at most so many stretches. Touches no memory. */
+void arena_unmap_idle(arena_t *arena, size_t most_holes);
 
 /* Says that a run starts there, or none any more. */
 void arena_set_start(arena_t *arena, size_t unit, bool is_start);

@@ -107,7 +107,7 @@ static void model_unmap_idle(model_t *model)
   size_t end = naive_end_of_use(arena), committed = arena->committed, mapped = os_fake.mapped_bytes,
          records = record_bytes(arena), units = mapped_units(arena);
   bool refuses = os_fake.fail_kinds >> OS_UNMAP & 1;
-  arena_unmap_idle(arena);
+  arena_unmap_idle(arena, SIZE_MAX);
   if (refuses)
     must(arena->committed == committed);
   else

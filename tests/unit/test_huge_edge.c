@@ -264,7 +264,7 @@ static void shrinks(void *argument)
       arena_begin_purge(arena, from, to);
       arena_end_purge(arena, from, to, true);
     }
-    arena_unmap_idle(arena);
+    arena_unmap_idle(arena, SIZE_MAX);
     must(arena->committed == least && arena->huge_from <= least);
     for (size_t i = least; i < UNITS; i++)
       wishes[i] = NONE;

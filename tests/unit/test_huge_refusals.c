@@ -2,6 +2,7 @@
  * Huge blocks where the system refuses: what cannot be unmapped is left for the next, and no refusal costs much. */
 #include "mappings.h"
 #include "os_fake.h"
+#include <stdio.h>
 
 /* What it does not unmap is left, without its memory if that can be had; and it is zero. */
 static void not_unmapped(void *argument)
@@ -140,18 +141,59 @@ static void refusals_are_cheap(void *argument)
   must(ranges_left() == 0);
 }
 
+static size_t mappings(void)
+{
+  size_t lines = 0;
+  FILE *maps = fopen("/proc/self/maps", "r");
+  must(maps);
+  for (int c; (c = getc(maps)) != EOF;)
+    lines += c == '\n';
+  fclose(maps);
+  return lines;
+}
+
+/* What goes from between two blocks makes two mappings of one. The system has so many, and others want some. */
+static void no_more_mappings_than_half(void *argument)
+{
+  enum { MANY = 80000, MOST = 33 << 10 };
+  static huge_t *blocks[MANY];
+  (void)argument;
+  window_up();
+  have_left((size_t)MANY * PAGE); /* so that one is behind the other */
+  for (size_t i = 0; i < MANY; i++)
+    blocks[i] = take(PAGE);
+  for (size_t i = 0; i < MANY; i += 2) {
+    huge_start(blocks[i])[0] = 7;
+    huge_give(blocks[i]);
+  }
+  must(huge_left_bytes() == 0 && mappings() <= MOST);
+  for (size_t i = 1; i < MANY; i += 2)
+    huge_give(blocks[i]);
+  while (ranges_left()) {
+    size_t before = ranges_left();
+    huge_unmap_left();
+    must(ranges_left() < before);
+  }
+}
+
 WITH(not_unmapped, bool, false, true)
 IN_CHILD(forbidden)
 IN_CHILD(aligned)
 IN_CHILD(no_records)
 IN_CHILD(left_makes_room)
 IN_CHILD(refusals_are_cheap)
+IN_CHILD(no_more_mappings_than_half)
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(not_unmapped_test), cmocka_unit_test(forbidden_test),       cmocka_unit_test(aligned_test),
-    cmocka_unit_test(no_records_test),   cmocka_unit_test(left_makes_room_test), cmocka_unit_test(refusals_are_cheap_test),
+    cmocka_unit_test(not_unmapped_test),
+    cmocka_unit_test(forbidden_test),
+    cmocka_unit_test(aligned_test),
+    cmocka_unit_test(no_records_test),
+    cmocka_unit_test(left_makes_room_test),
+    cmocka_unit_test(refusals_are_cheap_test),
+    cmocka_unit_test(no_more_mappings_than_half_test),
   };
   return cmocka_run_group_tests_name("huge_refusals", tests, NULL, NULL);
 }

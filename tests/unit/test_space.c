@@ -80,7 +80,7 @@ static void more_arenas(void *argument)
   space_up();
   size_t longest = LONG, count = 0;
   run_t *first = take(&space_of_process, longest, 1), *run = first;
-  must(!take(&space_of_process, space_longest_run() + 1, 1));
+  must(!take(&space_of_process, space_longest_grown() + 1, 1));
   while (window_slots_open() < 3) {
     run = take(&space_of_process, longest, 1);
     must(run);
@@ -109,7 +109,7 @@ static void longer_and_shorter(void *argument)
   space_give(space, wall);
   must(space_lengthen(space, run, space_longest_run()) && run->units == space_longest_run());
   touch(run, space_longest_run() << UNIT_LOG2);
-  must(!space_lengthen(space, run, space_longest_run() + 1));
+  must(!space_lengthen(space, run, space_longest_grown() + 1));
   check_space(space);
   space_give(space, run);
   must(space->used_units == 0 && space->dirty_units == space_longest_run());

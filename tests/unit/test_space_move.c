@@ -16,7 +16,7 @@ static run_t *taken(size_t units)
 
 static run_t *move(run_t *run, size_t units)
 {
-  run_t *to = space_move(run, units);
+  run_t *to = space_move(run, units, false);
   if (to)
     run_become(to, RUN_LARGE, &owner);
   return to;
@@ -67,7 +67,7 @@ static void over_dirty_units(void *argument)
   check_space(&space_of_process);
 }
 
-/* Short runs are copied, and so are those that would need a longer one than there may be. */
+/* A short run is left to its owner to copy, and so is one that would need a longer run than there may be. */
 static void not_moved(void *argument)
 {
   (void)argument;
@@ -79,7 +79,7 @@ static void not_moved(void *argument)
   check_space(&space_of_process);
 }
 
-/* The run is as it was, and whatever became of the place, nothing is lost but addresses. */
+/* The run is copied, or as it was; whatever became of the place, nothing is lost but addresses. */
 static void refused(void *argument)
 {
   const uint32_t *kinds = argument;
@@ -91,8 +91,8 @@ static void refused(void *argument)
   os_fake.fail_kinds = *kinds;
   run_t *to = move(run, MORE);
   os_fake_heal();
-  bool remaps = !(*kinds >> OS_REMAP & 1);
-  must((to != NULL) == remaps);
+  bool place_is_lost = (*kinds >> OS_REMAP & 1) && (*kinds >> OS_MAP_AT & 1); /* else it is copied */
+  must((to != NULL) == !place_is_lost);
   run_t *now = to ? to : run;
   must(pattern_holds(now->start, UNITS * UNIT, 5) && space_of_process.used_units == used + (to ? MORE - UNITS : 0));
   check_space(&space_of_process);
@@ -105,7 +105,7 @@ static void refused(void *argument)
   check_space(&space_of_process);
 }
 
-/* Without a system call nothing moves, and nothing is lost. */
+/* Without a system call it is copied, and nothing of what is to be wiped stays. */
 static void forbidden(void *argument)
 {
   (void)argument;
@@ -113,12 +113,14 @@ static void forbidden(void *argument)
   run_t *run = taken(UNITS), *wall = taken(1), *later = taken(MORE);
   space_give(&space_of_process, later);
   fill(run, 8);
+  char *start = run->start;
   size_t used = space_of_process.used_units;
   os_forbid(true);
-  for (size_t i = 0; i < 10; i++)
-    must(!move(run, MORE) && space_of_process.used_units == used);
+  run = space_move(run, MORE, true);
   os_forbid(false);
-  must(pattern_holds(run->start, UNITS * UNIT, 8) && taken(MORE)->start == wall->start + UNIT);
+  must(run && run->start == wall->start + UNIT && pattern_holds(run->start, UNITS * UNIT, 8));
+  run_become(run, RUN_LARGE, &owner);
+  must(space_of_process.used_units == used + MORE - UNITS && arena_moved_units() == 0 && all_zero(start, UNITS * UNIT));
   check_space(&space_of_process);
 }
 
