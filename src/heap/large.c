@@ -192,7 +192,7 @@ run_t *large_move_run(heap_t *heap, run_t *run, size_t size)
 bool large_is_huge(const heap_t *heap, size_t size, size_t alignment)
 {
   size_t longest = space_longest_run() << UNIT_LOG2;
-  return !heap_is_guest(heap) && (size > longest || alignment > min_size(longest, (size_t)ALIGNMENT_MOST));
+  return !heap_is_guest(heap) && (size > longest || (alignment > UNIT && alignment > min_size(longest, ALIGNMENT_MOST)));
 }
 
 /* The budget is charged before the system is asked, so that no mapping is made only to be refused. */

@@ -24,8 +24,9 @@ bool space_is_short;
 
 size_t space_longest_run(void)
 {
-  size_t limited = space_is_short ? LONGEST_RUN_UNITS_SHORT : LONGEST_RUN_UNITS_LIMITED;
-  return os_memory_limit == SIZE_MAX ? LONGEST_RUN_UNITS : limited;
+  if (likely(os_memory_limit == SIZE_MAX))
+    return LONGEST_RUN_UNITS;
+  return space_is_short ? LONGEST_RUN_UNITS_SHORT : LONGEST_RUN_UNITS_LIMITED;
 }
 
 /* A mapping to which a run grew would need room for both in its heap's budget. */
