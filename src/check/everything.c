@@ -15,8 +15,8 @@ static const char *name_of_list(const run_t *run)
   return run->kind == RUN_SLAB ? "B2" : run->kind == RUN_REGION ? "A2" : "H3";
 }
 
-/* A run of the process's space without an owner is lost memory, or units that cannot be mapped. In a region it holds records of
- * the guest. */
+/* In the process's space a run without an owner is lost memory, but for units that cannot be mapped. In a region it holds
+ * records of the guest. */
 static void check_census(const census_t *census, const void *only)
 {
   size_t unit = 0, forgotten = 0;

@@ -8,7 +8,7 @@
 #include "os/closure.h"
 #include "space/gate.h"
 
-enum { TICK_GIVES = 16, ALIGNMENT_MOST = 4 << 20 }; /* every TICK_GIVES-th large free ticks the heap's region; of a run */
+enum { TICK_GIVES = 16 }; /* every TICK_GIVES-th large free ticks the heap's region */
 
 size_t spare_size_at_once = SPARE_SIZE_MOST;
 
@@ -152,8 +152,7 @@ bool large_resize_run(heap_t *heap, run_t *run, size_t size)
   return done;
 }
 
-/* The larger run takes the place of the other in the heap's list. A question finds one of them complete, since the kind is set
- * last. */
+/* The new run replaces the old one in the heap's list. Its kind is set last, so that a question finds it complete. */
 static run_t *move_run(heap_t *heap, run_t *run, size_t units, size_t size)
 {
   void *entry = run->entry;
@@ -179,9 +178,10 @@ static run_t *move_run(heap_t *heap, run_t *run, size_t units, size_t size)
 run_t *large_move_run(heap_t *heap, run_t *run, size_t size)
 {
   size_t units = units_for(size, UNIT_LOG2);
-  bool may_move = HAS_SYSTEM && arena_of(heap->space, run->start)->space == &space_of_process && units > run->units;
+  if (!HAS_SYSTEM || arena_of(heap->space, run->start)->space != &space_of_process || !space_may_move(run, units))
+    return NULL;
   lock_t *gate = gate_enter(GATE_LARGE);
-  run_t *moved = may_move && units <= space_longest_grown() ? move_run(heap, run, units, size) : NULL;
+  run_t *moved = move_run(heap, run, units, size);
   gate_leave(gate);
   return moved;
 }
@@ -192,7 +192,7 @@ run_t *large_move_run(heap_t *heap, run_t *run, size_t size)
 bool large_is_huge(const heap_t *heap, size_t size, size_t alignment)
 {
   size_t longest = space_longest_run() << UNIT_LOG2;
-  return !heap_is_guest(heap) && (size > longest || (alignment > UNIT && alignment > min_size(longest, ALIGNMENT_MOST)));
+  return !heap_is_guest(heap) && (size > longest || (alignment > UNIT && alignment > min_size(longest, RUN_ALIGNMENT_MOST)));
 }
 
 /* The budget is charged before the system is asked, so that no mapping is made only to be refused. */

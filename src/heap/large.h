@@ -14,7 +14,10 @@ void large_give_huge(heap_t *heap, huge_t *huge);
 
 /* False: nothing changed, as for each block apart. A huge block moves only if `may_move`. */
 bool large_resize_run(heap_t *heap, run_t *run, size_t size);
-run_t *large_move_run(heap_t *heap, run_t *run, size_t size); /* NULL: nothing changed */
+
+/* Moves a run that cannot grow in place. NULL: nothing changed. */
+run_t *large_move_run(heap_t *heap, run_t *run, size_t size);
+
 bool large_resize_huge(heap_t *heap, huge_t *huge, size_t size, bool may_move);
 
 /* Adds to the figures of a heap: blocks, their usable bytes, and what they take. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Large blocks are cleared by the system where that does not cost more. */
+ * A large block is cleared by a purge where that costs fewer page faults than writing to it. */
 #include "heap/large.h"
 #include <string.h>
 
-#define PURGED_LEAST ((size_t)1 << 20)
+#define PURGED_LEAST ((size_t)1 << 20) /* a shorter block is written to: a purge is a system call */
 
 /* A caller's memory is not the system's to take. What was touched or locked beforehand must not be a page fault again. */
 static bool may_purge(const heap_t *heap, const char *start)
@@ -26,7 +26,7 @@ void large_wipe(const heap_t *heap, char *start, size_t size)
   memset(to, 0, (size_t)(start + size - to));
 }
 
-/* The purge of a long run that is mostly not memory yet costs fewer page faults than clearing all of it. */
+/* If at most half of the run was dirty, writing to all of it would fault in the clean half. */
 void large_clear_fresh(const heap_t *heap, char *block, size_t size)
 {
   const arena_t *arena = size >= PURGED_LEAST ? space_arena_at(window_slot_of(block)) : NULL;

@@ -112,7 +112,8 @@ static void *reallocate_headed(heap_t *heap, const located_t *at, size_t size, c
 /* A program that does nothing but resize large blocks has no other slow path that looks at the clock. */
 static void after_resizing(const located_t *at)
 {
-  thread_t *thread = HAS_SYSTEM && !at->bin ? thread_current() : NULL;
+  bool is_large = HAS_SYSTEM && !at->bin && !located_in_granules(at);
+  thread_t *thread = is_large ? thread_current() : NULL;
   if (thread)
     heap_after_slow_path(thread);
 }

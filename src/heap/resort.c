@@ -28,8 +28,8 @@ static size_t bytes_lacking(const request_t *r)
   return r->size > has ? r->size - has : 0;
 }
 
-/* Gives back what the process has kept: free units, and what the default heap has cached. That helps only if it
- * was the system that refused, memory or addresses, and not the budget. */
+/* Returns to the system all free units, and what the default heap has cached. That helps only if the system refused, and not
+ * the budget. */
 static bool trim_process(heap_t *heap, const request_t *r)
 {
   if (!HAS_SYSTEM || heap_is_guest(heap) || (heap_has_granules(heap) && !granular_may_leave(heap)) ||

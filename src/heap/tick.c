@@ -122,8 +122,7 @@ COLD void heap_look_at_clock(thread_t *thread)
   /* A thread with caches of many heaps is never done at one look, so the rest is left to the next. */
   if (thread_tick_is_under_way(thread))
     thread_tick_caches(thread, CACHES_PER_LOOK, tick_magazines);
-  size_t epochs = space_tick(&space_of_process, now);
-  if (epochs) {
+  if (space_tick(&space_of_process, now)) {
     huge_unmap_left();
     space_destroy_left();
     bins_begin_tick();

@@ -151,7 +151,7 @@ void *os_remap(void *address, size_t size, size_t new_size, bool may_move)
   return p == MAP_FAILED ? NULL : p;
 }
 
-/* At its limit of mappings Linux refuses before it looks at what is mapped. */
+/* At the limit of mappings mmap() fails with ENOMEM whether or not the address is mapped. madvise() knows. */
 static bool is_mapped(void *address, size_t size) { return madvise(address, size, MADV_NORMAL) == 0; }
 
 /* Linux unmaps the place before it finds out that it cannot move the pages. */

@@ -55,9 +55,10 @@ static inline bool os_purge_in_steps(void *address, size_t size)
  * Returns where it is; NULL: nothing happened. */
 void *os_remap(void *address, size_t size, size_t new_size, bool may_move);
 
-/* Makes the pages of [from, from+size) those of [to, to+new_size), which is mapped already: what was there goes back to the
- * system, and [from, from+size) is not mapped any more. OS_OCCUPIED: the pages are where they were, and so is the place, but it
- * may read as zero now. OS_NO_MEMORY: the pages are where they were, and the place is not mapped any more. */
+/* Moves the pages of [from, from+size) to [to, to+new_size), which is mapped and loses its own. Returns
+ * - OS_MAPPED: [from, from+size) is not mapped any more;
+ * - OS_OCCUPIED: no page has moved, and [to, to+new_size) is mapped, but may read as zero;
+ * - OS_NO_MEMORY: no page has moved, and [to, to+new_size) is not mapped any more. */
 os_mapped_t os_remap_to(void *from, size_t size, void *to, size_t new_size);
 
 /* What is mapped has names in /proc/PID/maps. Set before the first mapping, or never. */

@@ -48,7 +48,7 @@ typedef struct arena {
   uint32_t committed; /* units below it are mapped, but for the holes */
   uint32_t used_end;  /* no unit at or beyond it was ever taken */
   uint32_t dirty_count, dirty_end;
-  uint32_t forgotten; /* units that are neither free nor counted as used: they cannot be mapped */
+  uint32_t forgotten; /* units that cannot be mapped: neither free nor counted as used */
   run_t *runs;
   word_t *long_bitmaps; /* long_bitmap_words() for the slab of each unit; NULL: no slab has that many blocks */
   word_t *dirty, *start;
@@ -61,7 +61,7 @@ typedef struct arena {
   word_t *huge;                      /* of an arena of the window: a bit for each 2 MiB that may be a huge page, */
   word_t *holes;                     /* and for each that is not mapped; NULL: there are none */
   uint32_t hole_count;               /* bits of it */
-  word_t *moved;                     /* a bit for each unit into which pages have moved (move.c) */
+  word_t *moved;                     /* a bit for each unit into which pages have moved (move.c); NULL like holes */
   char *runs_end, *long_bitmaps_end; /* how far those are mapped */
   struct arena *next_left;           /* of those that have ended and could not be destroyed */
 } arena_t;

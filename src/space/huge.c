@@ -10,7 +10,7 @@
 
 enum {
   REFUSALS_MOST = 16,
-  LOOKS_MOST = 256,      /* at what was left, for a block */
+  LOOKS_MOST = 256,      /* at ranges of the list, for one block */
   RANGES_MOST = 32 << 10 /* half of the mappings that Linux allows a process */
 };
 
@@ -53,9 +53,8 @@ static void leave_tree(huge_t *huge)
   range_count--;
 }
 
-/* To the system neighbours are one mapping, and unmapping one from between two others makes two of it. At the limit of mappings
- * nobody can map anything, neither an arena nor the stack of a thread. Each mapping that was split off holds a range, so the
- * number of ranges is what is bounded. */
+/* Linux joins neighbours in one mapping, and unmapping one between two others makes two. At the limit of mappings nobody can
+ * map an arena or the stack of a thread. Each mapping has at least one range, so the number of ranges is bounded. */
 static bool may_unmap(const huge_t *huge)
 {
   uintptr_t start = huge->range.start, end = start + huge->range.size;
@@ -66,9 +65,9 @@ static bool may_unmap(const huge_t *huge)
   return may;
 }
 
-/* ---- what the system refuses to unmap: it is taken again, and tried again in a trim and at each tick ---- */
+/* ---- ranges that the system refused to unmap: they serve the next blocks, and trims and ticks try them again ---- */
 
-static huge_t *left; /* the list of them; they are in the tree, without an owner */
+static huge_t *left; /* the first of their list. They are in the tree, and have no owner */
 static size_t left_bytes;
 static uint64_t purged_bytes;
 
@@ -153,7 +152,8 @@ static void end_unmapped(huge_t *huge, bool gone)
   lock_release(&huge_lock);
 }
 
-/* Inside the gate. A system that refuses some takes none of the others either. False: it took no addresses. */
+/* Inside the gate. A system that refuses several ranges refuses the others, too, so it is not tried for each. Returns whether
+ * it unmapped any. */
 static bool unmap_left(void)
 {
   huge_t *refused[REFUSALS_MOST], *huge;
@@ -205,8 +205,8 @@ void huge_give(huge_t *huge)
 
 bool huge_is_hopeless(size_t size) { return size > os_memory_most; }
 
-/* The block begins at the first aligned address of the range, and what it does not need stays. NULL: no memory for a record,
- * and all of it stays. */
+/* The block begins at the first aligned address of the range, and the rest stays on the list. NULL: there is no memory for
+ * another record, and all of the range stays. */
 static huge_t *carve(huge_t *huge, size_t size, size_t alignment)
 {
   size_t gap = -huge->range.start & (alignment - 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A run that grows and has no room behind it moves: its page tables change place, and its bytes are not read. To the system the
- * moved pages are a mapping of their own, and a process may have only so many. So the units that such mappings have are
- * counted, and beyond a bound runs are copied. */
+ * A run that grows and has no room behind it moves: mremap() moves its page tables, and no byte is read. Moved pages are a
+ * mapping of their own, and Linux limits the mappings of a process. So moved units are counted, and beyond a bound runs are
+ * copied. */
 #include "os/os.h"
 #include "space/gate.h"
 #include "space/space.h"
@@ -13,7 +13,7 @@ enum {
   MOVED_MOST = 256 << 10 /* units: 16,384 mappings of the least size, of 65,530 that Linux allows */
 };
 
-/* Where the pages were there is nothing now. Under the lock of the space. */
+/* Nothing is mapped where the pages were. Under the lock of the space. */
 static void give_moved(run_t *run)
 {
   arena_t *arena = arena_of(&space_of_process, run->start);
@@ -25,6 +25,7 @@ static void give_moved(run_t *run)
   space_note_longest(arena);
 }
 
+/* The system has unmapped the place, and does not map it again. */
 static void lose_place(arena_t *arena, const run_t *place)
 {
   size_t at = (size_t)(place - arena->runs);
@@ -34,7 +35,6 @@ static void lose_place(arena_t *arena, const run_t *place)
   lock_release(&space_of_process.lock);
 }
 
-/* A run that is not to leave its bytes is purged, or cleared where the system refuses. */
 static void copy_run(run_t *run, char *place, size_t bytes, bool wipes)
 {
   memcpy(place, run->start, bytes);
@@ -43,7 +43,6 @@ static void copy_run(run_t *run, char *place, size_t bytes, bool wipes)
   space_give(&space_of_process, run);
 }
 
-/* The gate keeps a fork away while pages are neither here nor there. */
 static run_t *move_to(run_t *run, size_t units, bool wipes)
 {
   run_t *place = space_take(&space_of_process, units, 1);
@@ -69,10 +68,14 @@ static run_t *move_to(run_t *run, size_t units, bool wipes)
   return place;
 }
 
+bool space_may_move(const run_t *run, size_t units)
+{
+  return run->units >= MOVE_LEAST_UNITS && units > run->units && units <= space_longest_grown();
+}
+
+/* The gate keeps a fork away while both runs have units. */
 run_t *space_move(run_t *run, size_t units, bool wipes)
 {
-  if (run->units < MOVE_LEAST_UNITS)
-    return NULL;
   lock_t *gate = gate_enter(GATE_SYSTEM);
   run_t *place = move_to(run, units, wipes);
   gate_leave(gate);

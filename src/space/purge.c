@@ -10,7 +10,7 @@
 enum {
   STEP_RANGES = 8, /* one caller asks the system so often, at some 20 us, */
   STEP_UNITS = 32, /* and for 2 MiB, in one step */
-  STEP_HOLES = 16  /* at the end of an arena it unmaps so many stretches */
+  STEP_HOLES = 16  /* a step that comes to the end of an arena unmaps at most so many stretches */
 };
 
 /* The caller holds the lock, which is open while the system is asked: that may take long. Until the answer the units are
@@ -96,21 +96,19 @@ static void leave_arena(const space_t *space, purge_pass_t *pass, arena_t *arena
   set_arenas_left(pass, done ? 0 : pass->arenas_left - 1);
 }
 
-/* Goes on with a pass, until so many ranges, or about so many units, were asked for or it is done. Returns the units that have
- * gone. */
+/* Goes on with a pass until it has tried so many ranges and ends of arenas, has purged about so many units, or is done. Returns
+ * the units that it purged. */
 static size_t go_on(space_t *space, purge_pass_t *pass, size_t ranges, size_t units)
 {
   size_t purged = 0;
   while (pass->arenas_left && ranges && purged < units) {
     arena_t *arena = arena_of_pass(space, pass);
     size_t over = min_size(space->dirty_units - min_size(space->dirty_units, pass->keep), pass->left), before = purged;
-    if (arena && over && purge_range(arena, pass, min_size(over, units - purged), &purged)) {
+    if (arena && over && purge_range(arena, pass, min_size(over, units - purged), &purged))
       pass->left -= min_size(pass->left, purged - before);
-      ranges--;
-    } else {
+    else
       leave_arena(space, pass, arena);
-      ranges--;
-    }
+    ranges--;
   }
   return purged;
 }
@@ -144,7 +142,6 @@ size_t space_purge(space_t *space, size_t keep)
   return space->purgeable ? purge_until(space, keep >> space->unit_log2, !keep) : 0;
 }
 
-/* So that one call serves many gives, a quarter more goes. */
 void space_purge_at_once(space_t *space) { purge_until(space, space->dirty_most - space->dirty_most / 4, false); }
 
 /* The range has a whole page, because only blocks of two pages and more are purged. No gate is entered: the blocks stay in
@@ -162,12 +159,10 @@ size_t space_purge_inside(space_t *space, char *from, char *to)
   return bytes;
 }
 
-/* A pass that is under way goes on, because one that begins again would ask for refused units again. One unit stays
- * for what is taken next. */
+/* A pass that is under way goes on, because one that begins again would ask for refused units again. */
 static void begin_tick(space_t *space, size_t epochs)
 {
-  size_t unneeded = low_water_tick(&space->low_dirty, space->dirty_units, epochs),
-         keep = max_size(space->dirty_units - unneeded, 1);
+  size_t unneeded = low_water_tick(&space->low_dirty, space->dirty_units, epochs), keep = space->dirty_units - unneeded;
   purge_pass_t *pass = &space->pass;
   if (pass->arenas_left) {
     pass->keep = min_size(pass->keep, keep);
@@ -182,7 +177,7 @@ static size_t epochs_passed(const space_t *space, uint64_t now_ms)
   return low_water_epochs(__atomic_load_n(&space->epoch_ms, __ATOMIC_RELAXED), now_ms, space->purge_delay_ms);
 }
 
-NOINLINE static size_t end_epoch(space_t *space, uint64_t now_ms)
+NOINLINE static bool end_epoch(space_t *space, uint64_t now_ms)
 {
   lock_acquire(&space->lock);
   size_t epochs = epochs_passed(space, now_ms);
@@ -192,14 +187,13 @@ NOINLINE static size_t end_epoch(space_t *space, uint64_t now_ms)
     begin_tick(space, epochs);
   }
   lock_release(&space->lock);
-  return epochs;
+  return epochs != 0;
 }
 
 /* The first question is without the lock, since nearly every call is too early. */
-size_t space_tick(space_t *space, uint64_t now_ms)
+bool space_tick(space_t *space, uint64_t now_ms)
 {
-  bool early = space->purge_delay_ms == PURGE_NEVER || !epochs_passed(space, now_ms);
-  return early ? 0 : end_epoch(space, now_ms);
+  return space->purge_delay_ms != PURGE_NEVER && epochs_passed(space, now_ms) && end_epoch(space, now_ms);
 }
 
 void space_tick_region(space_t *space, uint64_t now_ms)
@@ -218,7 +212,7 @@ bool space_wants_ticks(space_t *space)
   if (!space->fixed || !space->purgeable || space->purge_delay_ms == PURGE_NEVER)
     return false;
   lock_acquire(&space->lock);
-  bool wants = space->dirty_units > 1 && !space->purge_failed;
+  bool wants = space->dirty_units && !space->purge_failed;
   lock_release(&space->lock);
   return wants;
 }

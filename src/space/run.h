@@ -26,7 +26,7 @@ typedef struct run {
   uint32_t units;
   uint32_t capacity;   /* slab: blocks it is cut into */
   uint32_t free_count; /* slab: set bits of its bitmap */
-  uint32_t fresh;      /* slab: blocks from this one on were never handed out; large: units with old data when it was taken */
+  uint32_t fresh;      /* slab: blocks from this one on were never handed out; large: units that were dirty when it was taken */
   uint16_t quarter;    /* slab: capacity / 4, for the list it belongs in */
   uint8_t shard;       /* slab: of the threads that gave blocks back last */
   char *start;

@@ -10,13 +10,13 @@
 
 enum {
   /* A longer block is a mapping of its own. */
-  LONGEST_RUN_UNITS = (int)(SLOT >> UNIT_LOG2) / 4,         /* a quarter of an arena; */
-  LONGEST_GROWN_UNITS = (int)(SLOT >> UNIT_LOG2) / 16 * 15, /* one that grows may have nearly all; */
-  LONGEST_RUN_UNITS_LIMITED = 64, /* 4 MiB under a limit: a mapping grows into what is left of it, and goes back at once; */
+  LONGEST_RUN_UNITS = (int)(SLOT >> UNIT_LOG2) / 4,         /* a quarter of an arena */
+  LONGEST_GROWN_UNITS = (int)(SLOT >> UNIT_LOG2) / 16 * 15, /* a block that grows may fill an arena but for its records */
+  LONGEST_RUN_UNITS_LIMITED = 64, /* 4 MiB under a limit: a mapping needs no second place to grow, and is returned at once */
   LONGEST_RUN_UNITS_SHORT = 2,    /* 128 KiB if memory is short: a mapping wastes no end of a unit */
   SHORT_LIMIT = 256 << 20,
-  DIRTY_LIMIT_SHARE = 16,
-  GUEST_ALIGNMENT = 64 /* of the units of a region that is too small to lose more */
+  DIRTY_LIMIT_SHARE = 16, /* this part of a limit may be dirty: the program maps memory, too */
+  GUEST_ALIGNMENT = 64    /* of the units of a region that is too small to lose more */
 };
 
 space_t space_of_process = {.dirty_most = SIZE_MAX};
@@ -29,7 +29,9 @@ size_t space_longest_run(void)
   return space_is_short ? LONGEST_RUN_UNITS_SHORT : LONGEST_RUN_UNITS_LIMITED;
 }
 
-/* A mapping to which a run grew would need room for both in its heap's budget. */
+/* A run that grows stays a run for as long as it can: to become a mapping it is copied, and its heap's budget needs room for
+ * both.
+ */
 size_t space_longest_grown(void) { return os_memory_limit == SIZE_MAX ? LONGEST_GROWN_UNITS : space_longest_run(); }
 
 static size_t dirty_most(uint32_t purge_delay_ms)

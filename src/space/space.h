@@ -22,7 +22,7 @@
 /* A purge goes from the high end of the highest arena down. */
 typedef struct purge_pass {
   size_t keep;        /* dirty units that it leaves in the space */
-  bool trims;         /* it goes through all arenas, whatever is dirty */
+  bool trims;         /* it visits all arenas, also those without dirty units */
   size_t left;        /* units that it may still purge: what becomes dirty meanwhile waits for a tick of its own */
   size_t arenas_left; /* slots up to the one that it is at; 0: it is done */
   size_t below;       /* it has passed the units from here on in that one */
@@ -111,13 +111,18 @@ static inline size_t space_price(const space_t *space, size_t units) { return sp
 void space_shorten(space_t *space, run_t *run, size_t units);
 bool space_lengthen(space_t *space, run_t *run, size_t units);
 
-/* Moves a run of the process's space, and what it holds, to `units` others, which are more; copies it where the system refuses.
- * `wipes`: its bytes do not stay where they were. NULL: there are none, or the run is short. */
+/* Moves a run of the process's space to `units` others, which are more. The page tables move; if the system refuses, the bytes
+ * are copied, and `wipes` clears them where they were. NULL: there are not so many units, and nothing has changed.
+ * space_may_move() must have said that moving is worth it. */
 run_t *space_move(run_t *run, size_t units, bool wipes);
+bool space_may_move(const run_t *run, size_t units);
 
-/* Returns how many units a run of the process's space has at most when it is taken, and when it grows. */
+/* Returns how many units a run of the process's space may have when it is taken, and how many when it has grown. */
 size_t space_longest_run(void);
 size_t space_longest_grown(void);
+
+/* Runs are aligned to at most 4 MiB. What lies between two of them is mapped. */
+#define RUN_ALIGNMENT_MOST ((size_t)4 << 20)
 
 /* ---- giving memory back: purge.c ----
  *
@@ -158,17 +163,19 @@ static inline bool space_purge_is_under_way(const space_t *space)
 /* Gives dirty units back to the system until at most `keep` bytes are left, and addresses with them; returns the bytes
  * given. */
 size_t space_purge(space_t *space, size_t keep);
-void space_purge_at_once(space_t *space); /* more is dirty than may be */
+
+/* Purges units until at most three quarters of dirty_most are dirty, so that one call serves many gives. */
+void space_purge_at_once(space_t *space);
 
 /* The whole pages of [from, to), inside a live run, go back to the system and read as zero; returns their bytes. 0: the
  * system refuses. */
 size_t space_purge_inside(space_t *space, char *from, char *to);
 
-/* Returns how many epochs, of a quarter of the purge delay, have passed since the last one ended. If one has, ends it and
- * begins a pass over the units that were not needed for the whole delay. space_tick_region() also finishes the pass, since
+/* Returns whether a quarter of the purge delay, an epoch, has passed since the last one ended. Then it ends, and a pass begins
+ * over the units that were not needed for the whole delay. space_tick_region() also finishes the pass, since
  * regions are ticked seldom. space_wants_ticks() says whether a region has units left for a later tick. A region that was
  * refused something wants none until it is used again. */
-size_t space_tick(space_t *space, uint64_t now_ms);
+bool space_tick(space_t *space, uint64_t now_ms);
 void space_tick_region(space_t *space, uint64_t now_ms);
 bool space_wants_ticks(space_t *space);
 

@@ -11,10 +11,11 @@ enum {
   HOLES_MOST = 16 << 10     /* stretches of them: each may split a mapping, of which Linux allows a process 65,530 */
 };
 
-/* ---- holes: pages of 2 MiB below `committed` that are not mapped. Arenas of the process's space alone have them ---- */
+/* ---- holes: 2 MiB below `committed` that are not mapped. Only arenas of the process's space have them ---- */
 
 static size_t hole_stretches; /* of all arenas; under the lock of the process's space */
 
+/* Counts the stretches of holes that begin at pages [from, to). */
 static size_t stretches_from(const word_t *holes, size_t from, size_t to)
 {
   size_t count = 0;
@@ -33,7 +34,9 @@ static void mark_holes(arena_t *arena, size_t from, size_t to, bool holes)
   hole_stretches += stretches_from(arena->holes, from, end);
 }
 
-static size_t moved_units; /* in all arenas */
+/* ---- moved units (move.c): they are in other mappings than the units beside them ---- */
+
+static size_t moved_units; /* of all arenas; changed under the lock of the process's space */
 
 size_t arena_moved_units(void) { return __atomic_load_n(&moved_units, __ATOMIC_RELAXED); }
 
@@ -53,6 +56,8 @@ static void forget_moved(arena_t *arena, size_t from, size_t to)
   bits_clear(arena->moved, from, to);
 }
 
+/* ---- idle pages ---- */
+
 static char *huge_page_start(const arena_t *arena, size_t page)
 {
   return arena->base + ((page * HUGE_PAGE_UNITS) << arena->unit_log2);
@@ -68,6 +73,7 @@ static bool page_is_idle(const arena_t *arena, size_t page)
          bits_next_set(arena->dirty, from, to) == to;
 }
 
+/* Tries each stretch of idle pages once, and at most so many. */
 static void make_holes(arena_t *arena, size_t most)
 {
   size_t end = arena->committed / HUGE_PAGE_UNITS;
@@ -77,12 +83,12 @@ static void make_holes(arena_t *arena, size_t most)
       next++;
     if (next == page)
       continue;
+    if (os_unmap(huge_page_start(arena, page), huge_pages_bytes(arena, next - page))) {
+      huge_edge_unmap(arena, page * HUGE_PAGE_UNITS, next * HUGE_PAGE_UNITS);
+      mark_holes(arena, page, next, true);
+      forget_moved(arena, page * HUGE_PAGE_UNITS, next * HUGE_PAGE_UNITS);
+    }
     most--;
-    if (!os_unmap(huge_page_start(arena, page), huge_pages_bytes(arena, next - page)))
-      continue;
-    huge_edge_unmap(arena, page * HUGE_PAGE_UNITS, next * HUGE_PAGE_UNITS);
-    mark_holes(arena, page, next, true);
-    forget_moved(arena, page * HUGE_PAGE_UNITS, next * HUGE_PAGE_UNITS);
     page = next;
   }
 }
@@ -133,8 +139,7 @@ taken_t arena_commit_all(arena_t *arena) { return taken_of(commit(arena, arena->
 
 /* ---- taking and giving units ---- */
 
-/* The bits of the word at which stretches of at least `n` set bits begin, n <= WORD_BITS; they may end in the word behind it.
- */
+/* Returns the bits of the word at which at least `n` set bits begin, n <= WORD_BITS. They may end in the word behind it. */
 static word_t stretch_starts(word_t word, word_t behind, size_t n)
 {
   for (size_t known = 1, step; known < n; known += step) {
@@ -145,7 +150,7 @@ static word_t stretch_starts(word_t word, word_t behind, size_t n)
   return word;
 }
 
-/* The bits of a word that are multiples of the alignment, if that is less than a word. */
+/* Returns the bits of a word that are multiples of an alignment below WORD_BITS. */
 static word_t aligned_bits(size_t alignment)
 {
   word_t bits = 1;
@@ -159,7 +164,8 @@ static bool fits_at(const arena_t *arena, size_t at, size_t units)
   return at + units <= arena->unit_count && bits_next_clear(arena->room.map, at, at + units) == at + units;
 }
 
-/* A run aligned to less than a word of units: all words are looked at, and of each all beginnings at once. */
+/* Finds the lowest aligned run where the alignment is less than a word of units. It looks at each word once, and at all
+ * positions in the word together. */
 static size_t find_aligned_in_words(const arena_t *arena, size_t units, size_t alignment)
 {
   const word_t *map = arena->room.map;
@@ -289,7 +295,7 @@ taken_t arena_take_below(arena_t *arena, size_t end, size_t units, size_t alignm
   return committed == TAKEN ? begin_run(arena, at, units, taken, past) : committed;
 }
 
-/* Pages that have moved are another mapping than those beside them, and the system moves no two at once. */
+/* mremap() moves one mapping at a time, so a run that is two mappings would have to be copied. */
 static bool is_one_mapping(const arena_t *arena, size_t from, size_t to)
 {
   size_t moved = arena->moved && arena_moved_units() ? bits_count(arena->moved, from, to) : 0;

@@ -19,7 +19,7 @@ taken_t arena_commit_all(arena_t *arena);
 /* A run of `units`, its first address a multiple of `alignment` units. */
 taken_t arena_take(arena_t *arena, size_t units, size_t alignment, run_t **run, past_t *past);
 
-/* The same below unit `end`, which is not beyond those that are mapped: the arena does not grow. */
+/* Takes a run below unit `end`, which is at most `committed`: the arena does not grow. */
 taken_t arena_take_below(arena_t *arena, size_t end, size_t units, size_t alignment, run_t **run, past_t *past);
 
 /* Units behind a run are added to it. False: they are not free, or there is no memory. */
@@ -28,13 +28,15 @@ bool arena_lengthen(arena_t *arena, run_t *run, size_t units, past_t *past);
 /* Units [from, to) of a run that is no more, or only shorter, are free and dirty. */
 void arena_give(arena_t *arena, size_t from, size_t to);
 
-/* The same of units that are not mapped any more; maps them, and they are clean. If the system refuses, they are forgotten. */
+/* Maps units [from, to) of a run that is no more, whose pages have moved elsewhere: they are free and clean. If the system
+ * refuses, they are forgotten. */
 void arena_give_unmapped(arena_t *arena, size_t from, size_t to);
 
-/* Units [from, to), which are free or of no run, are nobody's for good: they cannot be mapped. */
+/* Takes units [from, to), which are free or of no run, out of use for good, because they cannot be mapped. */
 void arena_forget(arena_t *arena, size_t from, size_t to);
 
-/* Pages have moved into these units (move.c). They count as moved until they are unmapped, and so does the second. */
+/* Notes that pages have moved into these units (move.c). arena_moved_units() counts them, in all arenas, until they are
+ * unmapped. */
 void arena_mark_moved(arena_t *arena, size_t from, size_t to);
 size_t arena_moved_units(void);
 
@@ -45,8 +47,8 @@ bool arena_highest_dirty(arena_t *arena, size_t below, size_t *from, size_t *to)
 void arena_begin_purge(arena_t *arena, size_t from, size_t to);
 void arena_end_purge(arena_t *arena, size_t from, size_t to, bool purged);
 
-/* Unmaps the units behind the last that is in use or dirty, with their records, and makes holes of the pages before it of which
- * none is, in at most so many stretches. Touches no memory. */
+/* Unmaps the units behind the last one that is used or dirty, and their records. Before it, unmaps at most `most_holes`
+ * stretches of 2 MiB pages without such a unit. Touches no memory. */
 void arena_unmap_idle(arena_t *arena, size_t most_holes);
 
 /* Says that a run starts there, or none any more. */

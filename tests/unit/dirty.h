@@ -9,7 +9,7 @@
 
 /* Units that a tick leaves, and units and calls of one step: purge.c. Ticks until nothing is left of a peak: the epoch in which
  * it was freed does not count. */
-enum { KEPT_LEAST = 1, STEP = 32, STEP_CALLS = 8, TICKS_OF_A_PEAK = LOW_WATER_EPOCHS + 1 };
+enum { KEPT_LEAST = 0, STEP = 32, STEP_CALLS = 8, TICKS_OF_A_PEAK = LOW_WATER_EPOCHS + 1 };
 
 /* A run stands for a large block in these tests. */
 run_t *take(space_t *space, size_t units);

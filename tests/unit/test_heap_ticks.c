@@ -10,7 +10,7 @@
 #include <tidepool/pool.h>
 #include <tidepool/stats.h>
 
-enum { MOST = 30000, KEPT_LEAST = 1, EPOCHS = 20 };
+enum { MOST = 30000, KEPT_LEAST = 0, EPOCHS = 20 };
 
 static void *blocks[MOST];
 

@@ -238,6 +238,31 @@ static void gives_without_calls(void *argument)
   check_space(space);
 }
 
+/* A tick that finds many idle stretches of 2 MiB unmaps a few of them, and a trim all. */
+static void few_holes_at_once(void *argument)
+{
+  enum { STRETCHES = 100, FEW = 20 };
+  static run_t *runs[2 * STRETCHES];
+  (void)argument;
+  space_up();
+  space_t *space = &space_of_process;
+  space->purge_delay_ms = 100;
+  space->epoch_ms = os_fake.now_ms;
+  for (size_t i = 0; i < 2 * STRETCHES; i++)
+    runs[i] = take(space, 2 * HUGE_PAGE_UNITS);
+  for (size_t i = 0; i < 2 * STRETCHES; i += 2)
+    space_give(space, runs[i]);
+  for (size_t i = 0; i < TICKS_OF_A_PEAK; i++) {
+    uint64_t before = os_fake.count[OS_UNMAP];
+    must(tick_whole(space, os_fake.now_ms += 25) && os_fake.count[OS_UNMAP] - before <= FEW);
+  }
+  const arena_t *arena = space_arena_at(0);
+  must(space->dirty_units == KEPT_LEAST && arena->hole_count > 0 && arena->hole_count <= 2 * FEW);
+  space_purge(space, 0);
+  must(arena->hole_count >= STRETCHES);
+  check_space(space);
+}
+
 static size_t nested;
 
 /* Another thread comes while the lock is open. */
@@ -356,6 +381,7 @@ WITH(a_tick_at_each_look, size_t, 0, 5, 60)
 IN_CHILD(late_callers)
 IN_CHILD(steps_in_vain)
 IN_CHILD(gives_without_calls)
+IN_CHILD(few_holes_at_once)
 IN_CHILD(by_several)
 IN_CHILD(slots)
 IN_CHILD(small_units)
@@ -375,6 +401,7 @@ int main(void)
     cmocka_unit_test(late_callers_test),
     cmocka_unit_test(steps_in_vain_test),
     cmocka_unit_test(gives_without_calls_test),
+    cmocka_unit_test(few_holes_at_once_test),
     cmocka_unit_test(by_several_test),
     cmocka_unit_test(slots_test),
     cmocka_unit_test(small_units_test),
