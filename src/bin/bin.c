@@ -12,7 +12,6 @@
 enum {
   DEPOT_GROWTH = 32,           /* magazines more for one that changed shards */
   STEPS_PER_BIN = 8,           /* where a purge is under way: of pace.h */
-  PURGE_LEAST_PAGES = 2,       /* of blocks whose memory may go back while others of the slab are in use */
   CLOSE_LEAST_BYTES = 16 << 10 /* a slab of which less was ever touched may stay: its unit would be taken for something that
                                 * touches more (espresso: 5.0 MiB where every unused slab was closed, 3.3 where none) */
 };
@@ -32,7 +31,7 @@ void bin_init(bin_t *bin, const bin_make_t *make)
   bin->depots = (depots_t){.of = make->depots, .most = make->shards_most};
   bin->cached = make->depots != NULL;
   bin->plane = bin->cached ? make->plane : BIN_PLANE_NONE;
-  bin->purges = make->purges && size >= PURGE_LEAST_PAGES * os_page_size();
+  bin->purges = make->purges;
   bin->lock.solo = make->single_thread;
   bin->purges_in_puts = make->space->purge_delay_ms != PURGE_NEVER && (make->single_thread || !make->space->purge_delay_ms);
   if (make->single_thread && make->depots)
@@ -346,8 +345,8 @@ static void depot_shrink(bin_t *bin, unsigned shard, size_t most)
 }
 
 /* What stayed in a depot for the whole epoch was not needed. While blocks are out, an unused slab may stay
- * (slab_after_put()). Returns how many of the `blocks` are left for other bins to purge. */
-static size_t tick(bin_t *bin, size_t blocks, uint64_t now_ms)
+ * (slab_after_put()). Returns how many of the `calls` are left for other bins. */
+static size_t tick(bin_t *bin, size_t calls, uint64_t now_ms)
 {
   for (unsigned i = 0; i < depots_shards(&bin->depots); i++) {
     depot_t *depot = depot_at(&bin->depots, i);
@@ -356,10 +355,10 @@ static size_t tick(bin_t *bin, size_t blocks, uint64_t now_ms)
   }
   depots_halve_bound(&bin->depots);
   if (bin_purges(bin))
-    blocks = slabs_purge_unneeded(bin, blocks, now_ms);
+    calls = slabs_purge_unneeded(bin, calls, now_ms);
   if (!bin->outstanding)
     slabs_close_unused(bin, CLOSE_LEAST_BYTES);
-  return blocks;
+  return calls;
 }
 
 void bin_tick(bin_t *bin, uint64_t now_ms)
@@ -373,7 +372,7 @@ void bin_tick(bin_t *bin, uint64_t now_ms)
  * looked at once more after that (note_exchange()), and idle blocks that the system refused to purge wait for it too. */
 static bool due_ends(bin_t *bin)
 {
-  if ((bin->idle && !bin->purge_failed) || space_wants_ticks(bin->space) || !depots_seem_quiet(&bin->depots))
+  if ((bin_purges(bin) && bin->idle && !bin->purge_failed) || space_wants_ticks(bin->space) || !depots_seem_quiet(&bin->depots))
     return false;
   __atomic_store_n(&bin->due, false, __ATOMIC_RELAXED);
   return depots_are_quiet(&bin->depots);
@@ -381,32 +380,30 @@ static bool due_ends(bin_t *bin)
 
 /* A bin may have ended between the list and this lock. A region has no tick of its own: it is ticked with its bins, which stay
  * due as long as it has something for a tick. */
-static size_t tick_due(bin_t *bin, size_t blocks, uint64_t now_ms)
+static size_t tick_due(bin_t *bin, size_t calls, uint64_t now_ms)
 {
   if (bin->space->fixed && bin->space->purgeable)
     space_tick_region(bin->space, now_ms);
   closure_acquire(LOCKS_OF_BINS, &bin->lock);
   if (!bin->ended) {
-    blocks = tick(bin, blocks, now_ms);
+    calls = tick(bin, calls, now_ms);
     if (!due_ends(bin))
-      due_enter(bin);
+      due_enter_again(bin, bin->unneeded && !bin->purge_failed);
   }
   lock_release(&bin->lock);
-  return blocks;
+  return calls;
 }
 
 /* While a purge is under way callers that come often tick one bin at a time, since each may give the space many slabs to purge.
- * The bins share the blocks that one caller may purge: one that has more goes on at its next tick. */
-unsigned bins_tick(unsigned most, uint64_t now_ms)
+ * The bins share the calls of the system that one caller makes. */
+unsigned bins_tick(unsigned most, size_t steps, uint64_t now_ms)
 {
-  static pace_t pace; /* under the lock of the caller's */
-  size_t steps = pace_steps(&pace, now_ms), most_purging = max_size(steps / STEPS_PER_BIN, 1),
-         blocks = steps * PURGE_STEP_BLOCKS;
+  size_t most_purging = max_size(steps / STEPS_PER_BIN, 1), calls = steps * PURGE_CALLS;
   unsigned done = 0;
-  for (bin_t *bin; blocks && done < most && (done < most_purging || !space_purge_is_under_way(&space_of_process)) &&
+  for (bin_t *bin; calls && done < most && (done < most_purging || !space_purge_is_under_way(&space_of_process)) &&
                    (bin = due_next()) != NULL;
        done++)
-    blocks = tick_due(bin, blocks, now_ms);
+    calls = tick_due(bin, calls, now_ms);
   return done;
 }
 

@@ -22,6 +22,16 @@ void due_enter(bin_t *bin)
   lock_release(&bins_due_lock);
 }
 
+void due_enter_again(bin_t *bin, bool goes_on)
+{
+  due_enter(bin);
+  if (!goes_on)
+    return;
+  lock_acquire(&bins_due_lock);
+  __atomic_store_n(&due_left, due_left + 1, __ATOMIC_RELAXED);
+  lock_release(&bins_due_lock);
+}
+
 void bin_become_due(bin_t *bin)
 {
   closure_acquire(LOCKS_OF_BINS, &bin->lock);

@@ -14,6 +14,7 @@ extern lock_t bins_due_lock;
 /* Both are called under the lock of the bin. due_leave() is for a bin that ends, and leaves both lists: a tick that has taken
  * it out of the list already will find that it has ended. */
 void due_enter(bin_t *bin);
+void due_enter_again(bin_t *bin, bool goes_on); /* by a tick, which comes to the bin once more if it `goes_on` */
 void due_leave(bin_t *bin);
 
 /* Called by whatever changes the bin, under its lock. */

@@ -13,8 +13,7 @@ void slab_init(run_t *slab, arena_t *arena, void *owner, unsigned size_class, si
     capacity = min_size(capacity, SHORT_BITMAP_WORDS * WORD_BITS);
   slab->size_class = (uint8_t)size_class;
   slab->capacity = (uint32_t)capacity;
-  slab->quarter = (uint16_t)(capacity / 4);
-  slab->free_count = slab->fresh = 0;
+  slab->free_count = slab->fresh = slab->idle = 0;
   slab->purged = 0;
   if (capacity <= SHORT_BITMAP_WORDS * WORD_BITS) {
     slab->bitmap = slab->short_bitmap;
@@ -31,14 +30,63 @@ void slab_empty(run_t *slab)
 {
   if (slab->free_count)
     shared_clear(slab->bitmap, (slab->fresh + WORD_BITS - 1) / WORD_BITS * sizeof(word_t));
-  slab->free_count = slab->fresh = 0;
+  slab->free_count = slab->fresh = slab->idle = 0;
   slab->purged = 0;
   slab->zeroed = false;
 }
 
-/* The lowest block is stored last, and so is handed out first: a magazine pops from its end. A block that is taken does not
- * count as purged any more, since its user will touch it (S3). */
-size_t slab_take_free(run_t *slab, size_t block_size, void **blocks, size_t want)
+/* ---- parts: only slabs in units of 64 KiB are purged ---- */
+
+size_t slab_part_bytes(const run_t *slab)
+{
+  size_t least = ((size_t)slab->units << UNIT_LOG2) / WORD_BITS;
+  return max_size((size_t)1 << log2_floor(2 * least - 1), os_page_size());
+}
+
+/* The last part may end beyond the last block. */
+static word_t free_parts(const run_t *slab, size_t block_size, uint64_t inverse)
+{
+  size_t part = slab_part_bytes(slab), blocks = slab->fresh, end = blocks * block_size;
+  if (blocks == slab->capacity)
+    end = round_up(end, part);
+  word_t parts = 0;
+  for (size_t i = 0, at = 0; at + part <= end; i++, at += part) {
+    size_t first = at * inverse >> INVERSE_SHIFT, behind = min_size(((at + part - 1) * inverse >> INVERSE_SHIFT) + 1, blocks);
+    if (bits_next_clear(slab->bitmap, first, behind) == behind)
+      parts |= bit_of(i);
+  }
+  return parts;
+}
+
+word_t slab_idle_parts(const run_t *slab, size_t block_size, uint64_t inverse)
+{
+  return free_parts(slab, block_size, inverse) & ~slab->purged;
+}
+
+/* If the system refuses one, the others stay as they are, and the next call tries again. The lowest blocks are taken first, so
+ * the highest are purged first. */
+size_t slab_purge(run_t *slab, space_t *space, word_t parts)
+{
+  size_t part = slab_part_bytes(slab), bytes = 0;
+  while (parts) {
+    unsigned to = highest_bit(parts) + 1, from = to;
+    word_t group = 0;
+    for (; from && parts >> (from - 1) & 1; parts &= ~bit_of(from))
+      group |= bit_of(--from);
+    size_t purged = space_purge_inside(space, slab->start + from * part, slab->start + to * part);
+    if (!purged)
+      break;
+    slab->purged |= group;
+    bytes += purged;
+  }
+  return bytes;
+}
+
+/* ---- blocks ---- */
+
+/* The lowest block is stored last, and so is handed out first: a magazine pops from its end. A part with a block that is taken
+ * does not count as purged any more, since its user will touch it (S3). */
+size_t slab_take_free(run_t *slab, size_t block_size, uint64_t inverse, void **blocks, size_t want)
 {
   size_t got = 0, words = (slab->fresh + WORD_BITS - 1) / WORD_BITS;
   for (size_t w = 0; w < words && got < want; w++) {
@@ -51,27 +99,10 @@ size_t slab_take_free(run_t *slab, size_t block_size, void **blocks, size_t want
     slab->bitmap[w] = word;
   }
   slab->free_count -= (uint32_t)got;
-  slab->purged &= slab->bitmap[0];
+  slab->idle = (uint16_t)min_size(slab->idle, slab->free_count);
+  if (unlikely(slab->purged))
+    slab->purged &= free_parts(slab, block_size, inverse);
   return got;
-}
-
-/* Neighbours are purged in one system call. If the system refuses one group, the others stay idle too, and the next call tries
- * again. The lowest blocks are taken first, so the highest are purged first. */
-size_t slab_purge(run_t *slab, space_t *space, size_t block_size, size_t most)
-{
-  size_t bytes = 0;
-  for (word_t idle; most && (idle = slab->bitmap[0] & ~slab->purged) != 0;) {
-    unsigned to = highest_bit(idle) + 1, from = to;
-    word_t group = 0;
-    for (; most && from && idle >> (from - 1) & 1; most--)
-      group |= bit_of(--from);
-    size_t purged = space_purge_inside(space, slab->start + from * block_size, slab->start + to * block_size);
-    if (!purged)
-      break;
-    slab->purged |= group;
-    bytes += purged;
-  }
-  return bytes;
 }
 
 /* The order is that of slab_take_free(). */

@@ -7,7 +7,10 @@
  *
  *   S1 set bits of the bitmap == free_count <= fresh <= capacity; no bit at or beyond fresh is set
  *   S2 a block is in exactly one place: the caller, one magazine, one depot, one bit, or beyond the fresh mark
- *   S3 a purged block is free, and of a slab of at most 64 blocks
+ *   S3 a purged part is free; idle <= free_count
+ *
+ * The memory of a slab goes back by parts: pages, or longer parts where the slab has more than 64 pages. A part is free if
+ * each block that has a byte in it is.
  *
  * The functions are called under the lock of the bin that owns the slab. S1 and S3 hold whenever that lock is free. S2 does not
  * hold in the middle of a pop or a push, when an entry stands in two words of its thread; nobody else acts on those. */
@@ -30,18 +33,18 @@ void slab_init(run_t *slab, arena_t *arena, void *owner, unsigned size_class, si
 void slab_empty(run_t *slab);
 
 /* Moves up to `want` blocks out: lowest free ones first, stored so that the last in `blocks` is the lowest. */
-size_t slab_take_free(run_t *slab, size_t block_size, void **blocks, size_t want);
+size_t slab_take_free(run_t *slab, size_t block_size, uint64_t inverse, void **blocks, size_t want);
 size_t slab_take_fresh(run_t *slab, size_t block_size, void **blocks, size_t want);
 
-/* Purges the whole pages inside up to `most` free blocks, the highest first, and returns their bytes. The slab has at most 64
- * blocks, of two pages at least. */
-size_t slab_purge(run_t *slab, space_t *space, size_t block_size, size_t most);
+/* Returns how long a part is. */
+size_t slab_part_bytes(const run_t *slab);
 
-/* Free blocks that hold memory. */
-static inline size_t slab_idle(const run_t *slab) { return slab->free_count - (size_t)__builtin_popcountll(slab->purged); }
+/* Returns the parts that are free and hold memory, as far as is known. */
+word_t slab_idle_parts(const run_t *slab, size_t block_size, uint64_t inverse);
 
-/* Whether none of its free blocks holds memory. */
-static inline bool slab_is_purged(const run_t *slab) { return slab->purged && !(slab->bitmap[0] & ~slab->purged); }
+/* Purges parts that are free, neighbours in one call of the system and the highest first, until it refuses one. Returns the
+ * bytes. */
+size_t slab_purge(run_t *slab, space_t *space, word_t parts);
 
 static inline bool slab_is_unused(const run_t *slab) { return slab->free_count == slab->fresh; }
 static inline bool slab_has_fresh(const run_t *slab) { return slab->fresh != slab->capacity; }

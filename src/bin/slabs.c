@@ -7,7 +7,6 @@
 #include "misuse.h"
 #include "os/os.h"
 #include "space/huge_edge.h"
-#include "space/pace.h"
 #include <string.h>
 
 enum {
@@ -23,6 +22,8 @@ enum {
   STOCK_SHARE = 64, /* of a large class a stock holds this part of the blocks */
 
   DEPOT_GROWTH_SLAB = 16, /* magazines more for a slab whose blocks change shards */
+
+  PUTS_PER_LOOK = 8, /* of a bin of one thread, at the clock */
 
   SLAB_BLOCKS_LEAST = 8,
   SLAB_WASTE = 32,            /* this part of a slab at most, if that can be */
@@ -68,17 +69,16 @@ size_t slabs_bytes_for(size_t block_size, unsigned unit_log2, bool tight)
 
 /* ---- lists ---- */
 
-/* Blocks are taken from a slab with few free ones, so that a slab with many becomes unused. Quarters are enough for that. A
- * slab whose free blocks hold no memory comes last. */
+/* Blocks are taken from a slab with few free ones, so that a slab with many becomes unused. Quarters are enough for that. */
 static unsigned slab_list_of(const run_t *slab)
 {
-  uint32_t f = slab->free_count, q = slab->quarter;
+  uint32_t f = slab->free_count, q = slab->capacity / 4;
   if (f == 0)
     return SLAB_NONE_FREE;
-  return slab_is_purged(slab) ? SLAB_PURGED : SLAB_PARTIAL_1 + (f > q) + (f > 2 * q) + (f > 3 * q);
+  return slab->idle ? SLAB_PARTIAL_1 + (f > q) + (f > 2 * q) + (f > 3 * q) : SLAB_SETTLED;
 }
 
-static bool is_partial(unsigned list) { return list >= SLAB_PARTIAL_1 && list <= SLAB_PURGED; }
+static bool is_partial(unsigned list) { return list >= SLAB_PARTIAL_1 && list <= SLAB_SETTLED; }
 
 static void slab_leave_list(bin_t *bin, run_t *slab)
 {
@@ -169,8 +169,7 @@ static run_t *reopen_slab(bin_t *bin)
 static void close_slab(bin_t *bin, run_t *slab)
 {
   slab_leave_list(bin, slab);
-  if (bin_purges(bin))
-    bin->idle -= slab_idle(slab);
+  bin->idle -= slab->idle;
   set_figure(&bin->capacity, bin->capacity - slab->capacity);
   set_figure(&bin->slab_count, bin->slab_count - 1);
   set_figure(&bin->held_bytes, bin->held_bytes - run_bytes(arena_of(bin->space, slab->start), slab));
@@ -189,7 +188,7 @@ static size_t slab_touched(const bin_t *bin, const run_t *slab) { return (size_t
 /* Taking from the fullest slab leaves the emptiest alone, so that it becomes unused. */
 static run_t *fullest_partial(const bin_t *bin)
 {
-  for (unsigned list = SLAB_PARTIAL_1; bin->partial_count && list <= SLAB_PURGED; list++)
+  for (unsigned list = SLAB_PARTIAL_1; bin->partial_count && list <= SLAB_SETTLED; list++)
     if (bin->slabs[list])
       return bin->slabs[list];
   return NULL;
@@ -203,11 +202,10 @@ void slabs_note_change(bin_t *bin, size_t by)
   depots_grow(&bin->depots, by, capacity * 3 / (4u * __atomic_load_n(&bin->magazine_capacity, __ATOMIC_RELAXED)));
 }
 
-/* Takes free blocks of a slab where some of those may be purged. */
-NOINLINE static size_t take_purgeable(bin_t *bin, run_t *slab, void **blocks, size_t want)
+static size_t take_free(bin_t *bin, run_t *slab, void **blocks, size_t want)
 {
-  size_t idle = slab_idle(slab), got = slab_take_free(slab, bin->block_size, blocks, want);
-  bin->idle -= idle - slab_idle(slab);
+  size_t idle = slab->idle, got = slab_take_free(slab, bin->block_size, bin->inverse, blocks, want);
+  bin->idle -= idle - slab->idle;
   low_water_note(&bin->low_idle, bin->idle);
   return got;
 }
@@ -223,8 +221,7 @@ size_t slabs_take(bin_t *bin, void **blocks, size_t want, unsigned shard, block_
     /* These blocks were given back by threads of another shard, so they change threads: the depots may grow. */
     if (slab->shard != shard)
       slabs_note_change(bin, DEPOT_GROWTH_SLAB);
-    got += bin_purges(bin) ? take_purgeable(bin, slab, blocks, want - got)
-                           : slab_take_free(slab, bin->block_size, blocks, want - got);
+    got += take_free(bin, slab, blocks, want - got);
     slab_relist(bin, slab);
   }
   bool is_fresh = !got;
@@ -258,37 +255,87 @@ static void slab_after_put(bin_t *bin, run_t *slab)
     slab_relist(bin, slab);
 }
 
-/* Purges up to `most` free blocks of one slab, and returns how many they were. */
-static size_t purge_slab(bin_t *bin, run_t *slab, size_t most, size_t *bytes)
+/* Returns the highest so many of the parts. */
+static word_t highest_parts(word_t parts, size_t most)
 {
-  size_t idle = slab_idle(slab);
-  *bytes += slab_purge(slab, bin->space, bin->block_size, most);
-  size_t purged = idle - slab_idle(slab);
-  bin->idle -= purged;
-  bin->purge_failed = purged < min_size(idle, most);
-  low_water_lessen(&bin->low_idle, purged);
-  slab_relist(bin, slab);
-  return purged;
+  for (size_t count = (size_t)__builtin_popcountll(parts); count > most; count--)
+    parts &= parts - 1;
+  return parts;
 }
 
-/* No other thread may look at a bin of one thread, so its own puts look at the clock. */
-COLD static void tick_alone(bin_t *bin)
+/* Purges free parts of a slab: all of them if so many blocks may go as it has idle, else no more than they are long. Returns
+ * how many idle blocks it has less. `calls` counts how often the system is asked, or 1 for the look at the slab. */
+static size_t purge_slab(bin_t *bin, run_t *slab, size_t blocks, size_t *bytes, size_t *calls)
 {
-  pace_t last = bin->epoch_ms;
-  uint64_t now = os_now_ms();
-  slabs_purge_unneeded(bin, pace_steps(&last, now) * PURGE_STEP_BLOCKS, now);
+  word_t parts = slab_idle_parts(slab, bin->block_size, bin->inverse);
+  bool all = blocks >= slab->idle;
+  if (!all)
+    parts = highest_parts(parts, blocks * bin->block_size / slab_part_bytes(slab));
+  size_t purged = slab_purge(slab, bin->space, parts);
+  bin->purge_failed = parts & ~slab->purged;
+  *bytes += purged;
+  *calls += max_size((size_t)__builtin_popcountll(parts & ~(parts << 1)), 1);
+  size_t idle = all && !bin->purge_failed ? slab->idle : min_size(purged / bin->block_size, slab->idle);
+  slab->idle -= (uint16_t)idle;
+  bin->idle -= idle;
+  low_water_lessen(&bin->low_idle, idle);
+  slab_relist(bin, slab);
+  return idle;
+}
+
+/* Blocks are taken from the fullest slabs, so the emptiest are purged first. Looks at slabs until `*blocks` idle ones are done,
+ * or until `calls` of the system. A slab that is done leaves its list. */
+static size_t purge_idle(bin_t *bin, size_t *blocks, size_t *calls, size_t calls_most)
+{
+  size_t bytes = 0;
+  bin->purge_failed = false;
+  for (unsigned list = SLAB_PARTIAL_4; list >= SLAB_PARTIAL_1; list--)
+    for (run_t *slab; *blocks && *calls < calls_most && !bin->purge_failed && (slab = bin->slabs[list]) != NULL;) {
+      bool last = *blocks < slab->idle;
+      *blocks -= purge_slab(bin, slab, *blocks, &bytes, calls);
+      if (last)
+        *blocks = 0;
+    }
+  return bytes;
+}
+
+size_t slabs_purge(bin_t *bin, size_t blocks)
+{
+  size_t calls = 0;
+  return purge_idle(bin, &blocks, &calls, SIZE_MAX);
+}
+
+size_t slabs_purge_unneeded(bin_t *bin, size_t calls, uint64_t now_ms)
+{
+  size_t made = 0, epochs = low_water_epochs(bin->epoch_ms, now_ms, bin->space->purge_delay_ms);
+  if (epochs) {
+    bin->epoch_ms = now_ms;
+    bin->unneeded = low_water_tick(&bin->low_idle, bin->idle, epochs);
+  }
+  bin->unneeded = min_size(bin->unneeded, bin->idle);
+  purge_idle(bin, &bin->unneeded, &made, calls);
+  return calls - min_size(calls, made);
+}
+
+/* No other thread may look at a bin of one thread, so its own puts look at the clock now and then. */
+static void tick_alone(bin_t *bin)
+{
+  if (++bin->puts % PUTS_PER_LOOK)
+    return;
+  slabs_purge_unneeded(bin, PURGE_CALLS, os_now_ms());
 }
 
 /* Notes that `count` blocks of the slab are free again. With a purge delay of 0 they are purged at once, unless the slab is
  * unused: such a slab is about to be closed, or kept to serve next. */
 static void note_idle(bin_t *bin, run_t *slab, size_t count)
 {
+  slab->idle += (uint16_t)count;
   bin->idle += count;
-  if (likely(!bin->purges_in_puts))
+  if (likely(!bin->purges_in_puts) || !bin_purges(bin))
     return;
-  size_t bytes = 0;
+  size_t bytes = 0, calls = 0;
   if (!bin->space->purge_delay_ms && !bin->purge_failed && !slab_is_unused(slab))
-    purge_slab(bin, slab, SIZE_MAX, &bytes);
+    purge_slab(bin, slab, SIZE_MAX, &bytes, &calls);
   if (bin->lock.solo)
     tick_alone(bin);
 }
@@ -332,8 +379,7 @@ void slabs_put(bin_t *bin, void *const *blocks, size_t count, unsigned shard)
         put_failed(bin, blocks[i], answer == SLAB_FREE ? FREED_TWICE : NOT_A_BLOCK, answer == SLAB_FREE);
       slab_put(slab, index);
     } while (++i < count && (offset = (size_t)((char *)blocks[i] - slab->start)) < slab_bytes);
-    if (bin_purges(bin))
-      note_idle(bin, slab, i - first);
+    note_idle(bin, slab, i - first);
     slab_after_put(bin, slab);
   }
 }
@@ -349,13 +395,13 @@ static void close_unused_in(bin_t *bin, unsigned list, size_t least)
   }
 }
 
-/* An unused slab without fresh blocks has all of its blocks free, so it is in SLAB_PARTIAL_4 or SLAB_PURGED. One with fresh
+/* An unused slab without fresh blocks has all of its blocks free, so it is in SLAB_PARTIAL_4 or SLAB_SETTLED. One with fresh
  * blocks may be in any list: it is the current one, which is looked at by itself. Or it was reset; those are all unused, and
  * all closed, however much of them was touched. */
 void slabs_close_unused(bin_t *bin, size_t least)
 {
   close_unused_in(bin, SLAB_PARTIAL_4, least);
-  close_unused_in(bin, SLAB_PURGED, least);
+  close_unused_in(bin, SLAB_SETTLED, least);
   while (bin->slabs[SLAB_RESET])
     close_slab(bin, bin->slabs[SLAB_RESET]);
   run_t *current = bin->current;
@@ -363,33 +409,11 @@ void slabs_close_unused(bin_t *bin, size_t least)
     close_slab(bin, current);
 }
 
-/* Blocks are taken from the fullest slabs, so the emptiest are purged first. A slab that is purged whole leaves its list. */
-size_t slabs_purge(bin_t *bin, size_t blocks)
-{
-  size_t bytes = 0;
-  bin->purge_failed = false;
-  for (unsigned list = SLAB_PARTIAL_4; list >= SLAB_PARTIAL_1; list--)
-    for (run_t *slab; blocks && !bin->purge_failed && (slab = bin->slabs[list]) != NULL;)
-      blocks -= purge_slab(bin, slab, blocks, &bytes);
-  return bytes;
-}
-
-size_t slabs_purge_unneeded(bin_t *bin, size_t most, uint64_t now_ms)
-{
-  size_t idle = bin->idle, epochs = low_water_epochs(bin->epoch_ms, now_ms, bin->space->purge_delay_ms);
-  if (!epochs)
-    return most;
-  bin->epoch_ms = now_ms;
-  slabs_purge(bin, min_size(low_water_tick(&bin->low_idle, idle, epochs), most));
-  return most - (idle - bin->idle);
-}
-
 /* The idle blocks are counted out first, because an empty slab no longer says how many they were. */
 static void slab_reset(bin_t *bin, run_t *slab)
 {
   slab_leave_list(bin, slab);
-  if (bin_purges(bin))
-    bin->idle -= slab_idle(slab);
+  bin->idle -= slab->idle;
   slab_empty(slab);
   slab_enter_list(bin, slab, SLAB_RESET);
 }
@@ -397,7 +421,7 @@ static void slab_reset(bin_t *bin, run_t *slab)
 /* No slab is current afterwards: all of them are in the list SLAB_RESET, where the current one may not be (B2). */
 void slabs_reset(bin_t *bin)
 {
-  unsigned last = bin->partial_count ? SLAB_PURGED : SLAB_NONE_FREE;
+  unsigned last = bin->partial_count ? SLAB_SETTLED : SLAB_NONE_FREE;
   for (unsigned list = SLAB_NONE_FREE; list <= last; list++)
     while (bin->slabs[list])
       slab_reset(bin, bin->slabs[list]);

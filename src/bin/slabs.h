@@ -31,13 +31,13 @@ void slabs_put(bin_t *bin, void *const *blocks, size_t count, unsigned shard);
 /* Closes slabs without an outstanding block of which at least so many bytes were touched since they were opened. */
 void slabs_close_unused(bin_t *bin, size_t least_touched);
 
-/* Purges the memory of up to so many free blocks, and returns the bytes. */
+/* Purges free parts of slabs until so many idle blocks were looked at, and returns the bytes. */
 size_t slabs_purge(bin_t *bin, size_t blocks);
 
-/* Purges up to `most` blocks of those that were not needed for the purge delay, if a quarter of it has passed since it last did
- * so. Returns what is left of `most`. */
-enum { PURGE_STEP_BLOCKS = 32 }; /* in one step (pace.h) */
-size_t slabs_purge_unneeded(bin_t *bin, size_t most, uint64_t now_ms);
+/* Does the same with the blocks that were not needed for the purge delay. A look at a slab where nothing is purged counts as a
+ * call of the system. Returns how many calls are left of those that the caller may make. */
+enum { PURGE_CALLS = 8 }; /* in one step of pace.h */
+size_t slabs_purge_unneeded(bin_t *bin, size_t calls, uint64_t now_ms);
 
 /* All blocks end at once. slabs_reset() keeps the slabs as if they were just opened; slabs_close_all() gives them back. */
 void slabs_reset(bin_t *bin);

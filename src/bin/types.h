@@ -11,7 +11,7 @@
  *   B1 outstanding == blocks of all slabs that are neither free bits nor fresh: with callers, in magazines, in the depots
  *   B2 a slab is in the list that its free count says: slab_list_of(); only `current` and slabs whose blocks are all fresh, in
  *      the list SLAB_RESET, have fresh blocks
- *   B3 idle == free blocks of all slabs that are not purged, where the bin purges
+ *   B3 idle == idle blocks of all slabs
  *
  *   D2 a bin with magazines in its depots is due, unless it is one thread's alone: ticks empty what nobody needs
  *   D3 a bin whose depots are in use (shards) is in the list for forks (bins_with_depots), unless it is one thread's alone; the
@@ -30,9 +30,11 @@
 #include "space/budget.h"
 
 /* Slabs by how many of their blocks are free, in quarters: the fullest are taken from first, so that the emptiest become
- * unused. Slabs all of whose free blocks are purged are in SLAB_PURGED, and are taken from last. One in SLAB_NONE_FREE may
- * still have fresh blocks, if it is the current one. */
-enum { SLAB_NONE_FREE, SLAB_PARTIAL_1, SLAB_PARTIAL_2, SLAB_PARTIAL_3, SLAB_PARTIAL_4, SLAB_PURGED, SLAB_RESET, SLAB_LISTS };
+ * unused. One in SLAB_NONE_FREE may still have fresh blocks, if it is the current one.
+ *
+ * Idle blocks are those that came back since a purge last looked at their slab, and are still free. A slab with free blocks of
+ * which none is idle has settled: what could be purged of it is. It is taken from last. */
+enum { SLAB_NONE_FREE, SLAB_PARTIAL_1, SLAB_PARTIAL_2, SLAB_PARTIAL_3, SLAB_PARTIAL_4, SLAB_SETTLED, SLAB_RESET, SLAB_LISTS };
 
 typedef struct bin {
   /* What is read without the lock is in a line of its own. */
@@ -43,7 +45,7 @@ typedef struct bin {
   bool cached;               /* threads keep magazines of it */
   uint8_t stock_most;        /* full magazines a thread may keep beside the loaded one */
   uint8_t plane;             /* BIN_PLANE_*: where the class map says its class */
-  bool purges;               /* the pages of free blocks, one by one: they are large */
+  bool purges;               /* free parts of its slabs */
   uint64_t inverse;
   space_t *space;
   budget_t *budget;
@@ -61,9 +63,11 @@ typedef struct bin {
   size_t slab_count;
   size_t outstanding;
   size_t held_bytes;    /* by the slabs */
-  size_t idle;          /* where it purges: blocks free in slabs that hold memory */
+  size_t idle;          /* blocks, of all slabs */
   low_water_t low_idle; /* of `idle` */
+  size_t unneeded;      /* idle blocks that this epoch still has to purge */
   bool purges_in_puts;  /* one thread's, or with a purge delay of 0 */
+  uint8_t puts;         /* of one thread's: so many since the last look at the clock */
   bool purge_failed;    /* the system refused the last purge */
   uint64_t epoch_ms;    /* when the last epoch of low_idle ended */
   struct bin *due_previous;
@@ -73,7 +77,7 @@ typedef struct bin {
   struct bin *with_depots_next, *with_depots_previous;
 } bin_t;
 
-/* Whether memory of single blocks goes back, and whether threads keep magazines. */
+/* Whether parts of its slabs go back, and whether threads keep magazines. */
 static inline bool bin_purges(const bin_t *bin) { return HAS_SYSTEM && bin->purges; }
 static inline bool bin_has_magazines(const bin_t *bin) { return HAS_SYSTEM && bin->cached; }
 

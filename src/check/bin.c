@@ -11,10 +11,10 @@ static unsigned list_for(const run_t *slab, bool reset)
     return SLAB_RESET;
   if (slab->free_count == 0)
     return SLAB_NONE_FREE;
-  if (slab_idle(slab) == 0)
-    return SLAB_PURGED;
+  if (slab->idle == 0)
+    return SLAB_SETTLED;
   for (unsigned list = SLAB_PARTIAL_1; list < SLAB_PARTIAL_4; list++)
-    if (slab->free_count <= list * slab->quarter)
+    if (slab->free_count <= list * (slab->capacity / 4))
       return list;
   return SLAB_PARTIAL_4;
 }
@@ -43,10 +43,10 @@ static void check_slab_lists(bin_t *bin)
       check_listed_slab(bin, slab, list);
       expect(slab->previous == previous, "B2", "a list does not lead back", slab->start);
       slabs++;
-      partial += list >= SLAB_PARTIAL_1 && list <= SLAB_PURGED;
+      partial += list >= SLAB_PARTIAL_1 && list <= SLAB_SETTLED;
       capacity += slab->capacity;
       out += slab->fresh - slab->free_count;
-      idle += bin->purges ? slab_idle(slab) : 0;
+      idle += slab->idle;
       current |= slab == bin->current;
     }
   }
@@ -55,7 +55,7 @@ static void check_slab_lists(bin_t *bin)
   expect_count(bin->partial_count, partial, "B2", "partial slabs of a bin");
   expect_count(bin->capacity, capacity, "B2", "capacity of a bin");
   expect_count(bin->outstanding, out, "B1", "blocks out of the slabs");
-  expect_count(bin->idle, idle, "B3", "free blocks that hold memory");
+  expect_count(bin->idle, idle, "B3", "idle blocks");
 }
 
 /* C3. Nobody counts them, so a circle is found by a magazine that is met again. */

@@ -124,6 +124,16 @@ static void check_units(const space_t *space)
 
 /* ---- S1 and M1: slabs, what the class map says of them and of everything else ---- */
 
+/* S3. No block with a byte in a purged part is in use. */
+static void check_purged(const run_t *slab, size_t size)
+{
+  size_t part = slab->purged ? slab_part_bytes(slab) : 0;
+  for (size_t i = 0; slab->purged && i < slab->capacity; i++)
+    for (size_t p = i * size / part; p <= (i * size + size - 1) / part; p++)
+      expect(bit_test(slab->bitmap, i) || p >= WORD_BITS || !(slab->purged >> p & 1), "S3",
+             "a purged part has a block that is not free", slab->start + i * size);
+}
+
 /* S1 and S3, of one slab. */
 static void check_slab(const arena_t *arena, const run_t *slab)
 {
@@ -132,10 +142,9 @@ static void check_slab(const arena_t *arena, const run_t *slab)
          slab->start);
   size_t most = arena->long_bitmaps ? SIZE_MAX : SHORT_BITMAP_WORDS * WORD_BITS;
   expect_count(slab->capacity, min_size(run_bytes(arena, slab) / bin->block_size, most), "S1", "capacity of a slab");
-  expect_count(slab->quarter, slab->capacity / 4, "S1", "a quarter of a slab");
   expect_count(slab->free_count, bits_count(slab->bitmap, 0, slab->capacity), "S1", "free blocks of a slab");
-  expect(!(slab->purged & ~slab->bitmap[0]) && (!slab->purged || slab->capacity <= WORD_BITS), "S3",
-         "a purged block is not free", slab->start);
+  expect(slab->idle <= slab->free_count, "S3", "more idle blocks than free ones", slab->start);
+  check_purged(slab, bin->block_size);
   expect(slab->free_count <= slab->fresh && slab->fresh <= slab->capacity, "S1",
          "more free than fresh blocks, or more than there are", slab->start);
   size_t words_end = round_up(slab->capacity, WORD_BITS);

@@ -13,6 +13,7 @@
 #include "option.h"
 #include "space/gate.h"
 #include "space/metadata.h"
+#include "space/pace.h"
 #include "space/pages.h"
 
 enum {
@@ -57,11 +58,11 @@ static void tick_thread(thread_t *thread)
 }
 
 /* Ticks some of the bins that are due. If another thread looks at all heaps just now, the next look at the clock will do. */
-static void tick_bins(uint64_t now_ms)
+static void tick_bins(size_t steps, uint64_t now_ms)
 {
   if (!lock_attempt(&heaps_lock))
     return;
-  bins_tick(BINS_PER_LOOK, now_ms);
+  bins_tick(BINS_PER_LOOK, steps, now_ms);
   lock_release(&heaps_lock);
 }
 
@@ -98,13 +99,17 @@ static void tick_granules(uint64_t now_ms)
   lock_release(&heaps_lock);
 }
 
-/* A step of each that is under way, so that no call is long. */
+/* Some of each that is under way, so that no call is long. */
 static void go_on_purging(uint64_t now_ms)
 {
+  static pace_t pace;
+  size_t steps = pace_steps(&pace, now_ms);
   if (space_purge_is_under_way(&space_of_process))
-    space_purge_step(&space_of_process, now_ms);
+    space_purge_step(&space_of_process, steps);
   if (__atomic_load_n(&granules_are_due, __ATOMIC_RELAXED))
     tick_granules(now_ms);
+  if (bins_tick_is_under_way())
+    tick_bins(steps, now_ms);
 }
 
 /* The ticks of the process follow that of its space: it comes once in an epoch, by whichever thread is first. What it begins is
@@ -129,8 +134,6 @@ COLD void heap_look_at_clock(thread_t *thread)
     __atomic_store_n(&granules_are_due, true, __ATOMIC_RELAXED);
   }
   go_on_purging(now);
-  if (bins_tick_is_under_way())
-    tick_bins(now);
 }
 
 /* The order is that of the way back: what threads hold goes to the bins, then the bins empty their depots and close their

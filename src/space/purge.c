@@ -75,7 +75,6 @@ static void begin_pass(const space_t *space, purge_pass_t *pass, size_t keep, si
   pass->trims = false;
   pass->left = units;
   pass->below = SIZE_MAX;
-  pass->pace = 0;
   set_arenas_left(pass, space->fixed ? 1 : window_slots_open());
 }
 
@@ -127,11 +126,10 @@ static size_t purge_until(space_t *space, size_t keep, bool trims)
   return purged << space->unit_log2;
 }
 
-void space_purge_step(space_t *space, uint64_t now_ms)
+void space_purge_step(space_t *space, size_t steps)
 {
   lock_t *gate = gate_enter(GATE_SYSTEM);
   lock_acquire(&space->lock);
-  size_t steps = pace_steps(&space->pass.pace, now_ms);
   go_on(space, &space->pass, steps * STEP_RANGES, steps * STEP_UNITS);
   lock_release(&space->lock);
   gate_leave(gate);

@@ -27,7 +27,7 @@ typedef struct run {
   uint32_t capacity;   /* slab: blocks it is cut into */
   uint32_t free_count; /* slab: set bits of its bitmap */
   uint32_t fresh;      /* slab: blocks from this one on were never handed out; large: units that were dirty when it was taken */
-  uint16_t quarter;    /* slab: capacity / 4, for the list it belongs in */
+  uint16_t idle;       /* slab: free blocks at most whose memory a purge has not looked at since they came back */
   uint8_t shard;       /* slab: of the threads that gave blocks back last */
   char *start;
   void *owner; /* slab: its bin; large or spare: its heap */
@@ -35,7 +35,7 @@ typedef struct run {
   word_t *bitmap; /* slab: bit i set: block i is free and here. Who asks beside the owner may find it when the slab has gone */
   union {
     size_t size;   /* large: usable bytes */
-    word_t purged; /* slab of up to a word of blocks: bit i set: block i is free, and its inner pages hold no memory */
+    word_t purged; /* slab: bit i set: part i (slab.h) is free, and holds no memory */
   };
   union {
     word_t short_bitmap[SHORT_BITMAP_WORDS];

@@ -15,7 +15,6 @@
 #include "base/low_water.h"
 #include "os/lock.h"
 #include "space/budget.h"
-#include "space/pace.h"
 #include "space/slots.h"
 #include "space/units.h"
 
@@ -26,7 +25,6 @@ typedef struct purge_pass {
   size_t left;        /* units that it may still purge: what becomes dirty meanwhile waits for a tick of its own */
   size_t arenas_left; /* slots up to the one that it is at; 0: it is done */
   size_t below;       /* it has passed the units from here on in that one */
-  pace_t pace;
 } purge_pass_t;
 
 typedef struct space {
@@ -152,9 +150,8 @@ static inline void space_sub_dirty(space_t *space, size_t units)
 /* The free units of the arena have changed. Under the lock. */
 void space_note_longest(const arena_t *arena);
 
-/* Does the next step of the pass that is under way: 2 MiB and 8 system calls at most, or more where slow paths are rare
- * (pace.h). */
-void space_purge_step(space_t *space, uint64_t now_ms);
+/* Does the next steps of the pass that is under way, of 2 MiB and 8 system calls at most. */
+void space_purge_step(space_t *space, size_t steps);
 static inline bool space_purge_is_under_way(const space_t *space)
 {
   return __atomic_load_n(&space->pass.arenas_left, __ATOMIC_RELAXED) != 0;

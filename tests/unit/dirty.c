@@ -38,7 +38,7 @@ bool tick_whole(space_t *space, uint64_t now_ms)
   bool due = space_tick(space, now_ms);
   while (space_purge_is_under_way(space)) {
     size_t dirty = space->dirty_units;
-    space_purge_step(space, now_ms);
+    space_purge_step(space, 1);
     must(dirty - space->dirty_units <= STEP);
     check_space(space);
   }

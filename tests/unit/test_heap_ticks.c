@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * What a heap does not need goes back while the program is busy elsewhere: by the clock, at the slow paths of others. */
+#include "base/bits.h"
 #include "heap/guard.h"
 #include "heap/heap.h"
 #include "heap/tick.h"
 #include "levels.h"
 #include "os_fake.h"
 #include "unit.h"
+#include <stdlib.h>
+#include <sys/mman.h>
 #include <tidepool/heap.h>
 #include <tidepool/pool.h>
 #include <tidepool/stats.h>
@@ -124,6 +127,78 @@ static void reset_goes_back(void *argument)
   be_busy(EPOCHS);
   pool_heap_stats(heap, &stats);
   must(stats.held_bytes <= 1 << 20 && check_everything());
+}
+
+/* Phases of other sizes, of each of which some blocks survive: pages without a survivor go, by themselves or by a trim. */
+enum { SURVIVORS_MOST = 4000, LONG_AFTER = 200 };
+static char *survivors[SURVIVORS_MOST];
+static size_t survivor_sizes[SURVIVORS_MOST], survivor_count;
+
+typedef struct drift {
+  unsigned flags;
+  bool trims;
+  size_t every, survivor_pages; /* one block of so many survives, and may hold so many pages, its neighbours' share with it */
+} drift_t;
+
+static void survive(char *block, size_t size)
+{
+  must(survivor_count < SURVIVORS_MOST);
+  survivor_sizes[survivor_count] = size;
+  survivors[survivor_count++] = block;
+}
+
+static void live_through_phases(pool_heap_t *heap, size_t every)
+{
+  for (size_t size = 48; size < 3000; size += size / 4) {
+    size_t count = fill(heap, size, 1 << 20);
+    for (size_t i = 0; i < count; i++)
+      if (i % every == every / 2)
+        survive(blocks[i], size);
+      else
+        pool_heap_free(heap, blocks[i]);
+  }
+}
+
+static size_t resident_pages_of_survivors(void)
+{
+  static char *last;
+  size_t resident = 0;
+  for (size_t i = 0; i < survivor_count; i++) {
+    char *page = (char *)round_down((uintptr_t)survivors[i], UNIT);
+    unsigned char there[UNIT / 4096];
+    must(page >= last && mincore(page, UNIT, there) == 0);
+    for (size_t p = 0; page > last && p < UNIT / os_page_size(); p++)
+      resident += there[p] & 1;
+    last = page;
+  }
+  return resident;
+}
+
+static int by_address(const void *a, const void *b)
+{
+  const char *const *x = a, *const *y = b;
+  return (*x > *y) - (*x < *y);
+}
+
+static void pages_between_survivors(void *argument)
+{
+  const drift_t *drift = argument;
+  manager_up();
+  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.flags = drift->flags});
+  must(heap);
+  live_through_phases(heap, drift->every);
+  for (size_t i = 0; i < LONG_AFTER && !drift->trims; i++) {
+    be_busy(1);
+    for (size_t size = 48; size < 3000; size += size / 4)
+      for (size_t k = 0; k < 32; k++)
+        pool_heap_free(heap, pool_heap_alloc(heap, size));
+  }
+  if (drift->trims)
+    must(pool_heap_trim(heap, 0) > 4 << 20);
+  for (size_t i = 0; i < survivor_count; i++)
+    must(*survivors[i] == 7 && memcmp(survivors[i], survivors[i] + 1, survivor_sizes[i] - 1) == 0);
+  qsort(survivors, survivor_count, sizeof *survivors, by_address);
+  must(resident_pages_of_survivors() <= survivor_count * drift->survivor_pages && check_everything());
 }
 
 /* Pages of small budgets, which their own heaps do not use any more: all of them go, and no call has more than a step. One look
@@ -283,6 +358,8 @@ IN_CHILD(granules_stay_for_the_delay)
 IN_CHILD(a_trim_gives_back_runs)
 IN_CHILD(a_locked_page_stays)
 WITH(reset_goes_back, size_t, 0, 1, EPOCHS)
+WITH(pages_between_survivors, drift_t, {false, false, 500, 4}, {false, true, 500, 4}, {true, false, 500, 4},
+     {true, true, 500, 4}, {0, false, 3000, 12}, {0, true, 3000, 12})
 
 int main(void)
 {
@@ -292,6 +369,7 @@ int main(void)
     cmocka_unit_test(reset_goes_back_test),          cmocka_unit_test(granules_go_back_by_steps_test),
     cmocka_unit_test(rounds_among_many_heaps_test),  cmocka_unit_test(granules_stay_for_the_delay_test),
     cmocka_unit_test(a_trim_gives_back_runs_test),   cmocka_unit_test(a_locked_page_stays_test),
+    cmocka_unit_test(pages_between_survivors_test),
   };
   return cmocka_run_group_tests_name("heap_ticks", tests, time_stands_still, NULL);
 }

@@ -79,7 +79,7 @@ static void the_count_ends_at_nothing(void *argument)
   must(of->depots.count == 1);
   for (int i = 0; i < 100 && of->due; i++) {
     bins_begin_tick();
-    bins_tick(UINT_MAX, 0);
+    bins_tick(UINT_MAX, 1, (uint64_t)i * 1000);
   }
   must(!of->due && of->depots.count == 0 && of->outstanding == 0 && check_everything());
 }
@@ -164,7 +164,7 @@ static void the_child_makes_it_due(void *argument)
   must(top && top == magazine_floor(magazine_of(top), k) + k);
   for (int i = 0; i < 100 && of->due; i++) {
     bins_begin_tick();
-    bins_tick(UINT_MAX, 0);
+    bins_tick(UINT_MAX, 1, (uint64_t)i * 1000);
   }
   must(!of->due);
   depots_begin(of);

@@ -4,6 +4,7 @@
 #include "option.h"
 #include "os_fake.h"
 #include "region.h"
+#include "space/pace.h"
 
 /* ---- as much as is kept ---- */
 
@@ -132,7 +133,7 @@ static void a_tick_in_steps(void *argument)
   uint64_t before = purges();
   must(space_tick(space, os_fake.now_ms += 30) && space_purge_is_under_way(space));
   for (; space_purge_is_under_way(space); steps++) {
-    space_purge_step(space, os_fake.now_ms);
+    space_purge_step(space, 1);
     must(purges() <= before + STEP_CALLS && (purges() > before || !space_purge_is_under_way(space)));
     must(!space_tick(space, os_fake.now_ms));
     if (steps == 3)
@@ -154,9 +155,10 @@ static void rare_callers(void *argument)
   must(space_tick(space, os_fake.now_ms += 30));
   size_t expected[] = {1, 1, 1, 2, 10, 128};
   unsigned since[] = {100, 0, 7, 8, 43, 100000};
+  pace_t pace = 0;
   for (size_t i = 0; i < sizeof since / sizeof *since; i++) {
     uint64_t before = purges();
-    space_purge_step(space, os_fake.now_ms += since[i]);
+    space_purge_step(space, pace_steps(&pace, os_fake.now_ms += since[i]));
     must(purges() - before == expected[i] * STEP_CALLS);
   }
   check_space(space);
@@ -177,7 +179,7 @@ static void a_tick_at_each_look(void *argument)
       space_give(space, run);
     space_tick(space, os_fake.now_ms += 30);
     if (space_purge_is_under_way(space))
-      space_purge_step(space, os_fake.now_ms);
+      space_purge_step(space, 30 / STEP_MS);
   }
   must(space->dirty_units <= KEPT_LEAST + *busy);
 }
@@ -271,7 +273,7 @@ static void step_too(os_call_t kind)
   if (kind != OS_PURGE || space_of_process.lock.word || nested == 3)
     return;
   nested++;
-  space_purge_step(&space_of_process, os_fake.now_ms);
+  space_purge_step(&space_of_process, 1);
   nested--;
 }
 
@@ -286,7 +288,7 @@ static void by_several(void *argument)
   os_fake.during = step_too;
   must(space_tick(space, os_fake.now_ms += 30));
   while (space_purge_is_under_way(space))
-    space_purge_step(space, os_fake.now_ms);
+    space_purge_step(space, 1);
   os_fake.during = NULL;
   must(purges() - before <= MANY / 2 - space->dirty_units + 1 && space->dirty_units <= KEPT_LEAST); /* and once for records */
   must(space->purged_bytes == (MANY / 2 - space->dirty_units) * UNIT);
