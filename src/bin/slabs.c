@@ -6,7 +6,7 @@
 #include "bin/slabs.h"
 #include "misuse.h"
 #include "os/os.h"
-#include "space/huge_edge.h"
+#include "space/huge_pages.h"
 #include <string.h>
 
 enum {
@@ -119,7 +119,7 @@ static void slab_set_class(const bin_t *bin, const run_t *slab, unsigned size_cl
 
 static run_t *take_slab_of(const bin_t *bin, space_t *space, size_t bytes)
 {
-  if (bin->block_size <= HUGE_EDGE_BLOCK)
+  if (bin->block_size <= FILLED_BLOCK_MOST)
     return space_take_filled(space, bin->budget, bytes);
   return space_take_charged(space, bin->budget, bytes, 1);
 }

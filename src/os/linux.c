@@ -337,12 +337,6 @@ void os_split_huge_page(void *address)
     advise(address, os_page_size(), MADV_COLD);
 }
 
-void os_touch(void *address)
-{
-  volatile char *p = address;
-  *p = *p;
-}
-
 /* A kernel that knows the advice says whether there is memory. Touching pages, as older ones need it, cannot fail: it ends the
  * program. */
 bool os_prefault(void *address, size_t size)
@@ -351,9 +345,11 @@ bool os_prefault(void *address, size_t size)
     return false;
   int error = advise(address, size, MADV_POPULATE_WRITE);
   if (error != EINVAL)
-    return !error;                                  /* there is no memory: touching it would end the program */
-  for (size_t i = 0; i < size; i += os_page_size()) /* before Linux 5.14 */
-    os_touch((char *)address + i);
+    return !error;                                    /* there is no memory: touching it would end the program */
+  for (size_t i = 0; i < size; i += os_page_size()) { /* before Linux 5.14 */
+    volatile char *p = (char *)address + i;
+    *p = *p;
+  }
   return true;
 }
 

@@ -102,9 +102,6 @@ bool os_grants_huge_pages(void);
 /* Makes pages of usual length of the huge page that the address is in, if it is in one. */
 void os_split_huge_page(void *address);
 
-/* Has the system find memory for the page that the address is in, as the first write to it would. */
-void os_touch(void *address);
-
 /* These touch pages, lock them in memory, and unlock them. */
 bool os_prefault(void *address, size_t size);
 bool os_lock_memory(void *address, size_t size);

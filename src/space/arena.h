@@ -40,6 +40,10 @@ enum {
   HUGE_PAGES_MOST = (int)(SLOT >> UNIT_LOG2) / HUGE_PAGE_UNITS /* of an arena of one slot; others have none */
 };
 
+/* Instead of the number of an open page; the second until the first page is opened, and where none ever is. */
+#define NO_PAGE      ((uint32_t)-1)
+#define NEVER_OPENED ((uint32_t)0) /* below HUGE_PAGES_FROM */
+
 typedef struct arena {
   struct space *space;
   char *base; /* unit 0 */
@@ -55,9 +59,8 @@ typedef struct arena {
   span_tree_t room;                  /* its map: the free units */
   size_t slot, slots;                /* of the window; 0 slots: it is in none */
   uint8_t huge_pages;                /* option.h */
-  bool sparse;                       /* it grows for runs that may be touched here and there (space.h) */
   bool forked;                       /* since it was made: its huge pages may be a child's too */
-  uint32_t huge_from;                /* units from here to `committed` are its edge (huge_edge.h); 0: it had none yet */
+  uint32_t open_page;                /* the last page of 2 MiB that was opened (huge_pages.h), NO_PAGE, or NEVER_OPENED */
   word_t *huge;                      /* of an arena of the window: a bit for each 2 MiB that may be a huge page, */
   word_t *holes;                     /* and for each that is not mapped; NULL: there are none */
   uint32_t hole_count;               /* bits of it */

@@ -3,7 +3,7 @@
 #include "option.h"
 #include "os/os.h"
 #include "space/gate.h"
-#include "space/huge_edge.h"
+#include "space/huge_pages.h"
 #include "space/space.h"
 #include "space/units.h"
 
@@ -23,7 +23,7 @@ static bool purge_units(arena_t *arena, size_t from, size_t to)
   space_note_longest(arena);
   lock_release(&space->lock);
   char *start = arena->base + (from << arena->unit_log2), *end = arena->base + (to << arena->unit_log2);
-  huge_edge_split(arena, start, end);
+  huge_pages_split(arena, start, end);
   bool purged = os_purge(start, (size_t)(end - start));
   lock_acquire(&space->lock);
   arena_end_purge(arena, from, to, purged);
@@ -148,7 +148,7 @@ size_t space_purge_inside(space_t *space, char *from, char *to)
 {
   char *first = (char *)round_up((uintptr_t)from, os_page_size());
   size_t bytes = round_down((uintptr_t)to, os_page_size()) - (uintptr_t)first;
-  huge_edge_split(arena_of(space, from), first, first + bytes);
+  huge_pages_split(arena_of(space, from), first, first + bytes);
   if (!os_purge(first, bytes))
     return 0;
   lock_acquire(&space->lock);

@@ -5,7 +5,7 @@
 #include "space/space.h"
 #include "option.h"
 #include "os/os.h"
-#include "space/huge_edge.h"
+#include "space/huge_pages.h"
 #include <string.h>
 
 enum {
@@ -175,7 +175,9 @@ static run_t *take_units(space_t *space, size_t units, size_t alignment, bool fi
   if (units > (space->fixed ? space->fixed->unit_count : LONGEST_GROWN_UNITS) || alignment > LONGEST_RUN_UNITS)
     return NULL;
   lock_acquire(&space->lock);
-  run_t *run = space_search(space, units, max_size(alignment, 1), filled);
+  run_t *run = space_search(space, units, max_size(alignment, 1));
+  if (HAS_SYSTEM && run && filled)
+    huge_pages_open(arena_of(space, run->start), run);
   lock_release(&space->lock);
   return run;
 }
@@ -296,7 +298,7 @@ void space_note_fork(void)
   for (size_t slot = 0; slot < window_slots_open(); slot++) {
     arena_t *arena = space_arena_at(slot);
     if (arena && arena->space == &space_of_process)
-      huge_edge_note_fork(arena);
+      huge_pages_note_fork(arena);
   }
 }
 

@@ -77,11 +77,8 @@ void space_destroy_slots(space_t *space); /* unmaps it; what the system refuses 
 /* A run of `units`, its first address a multiple of `alignment` units; NULL: none. `zeroed` is set if it holds no old data. */
 run_t *space_take(space_t *space, size_t units, size_t alignment);
 
-/* Where the two kinds of runs are taken: search.c. Those of blocks that are filled as they are handed out, and sparse ones, of
- * which nothing is known, share one arena until that has an edge of huge pages (huge_edge.h). From then on sparse runs have an
- * arena of their own to grow; what has been in use before serves either kind. space_count_taken() says that units were taken.
- * Under the lock. */
-run_t *space_search(space_t *space, size_t units, size_t alignment, bool filled);
+/* Where a run is taken: search.c. space_count_taken() says that units were taken. Under the lock. */
+run_t *space_search(space_t *space, size_t units, size_t alignment);
 void space_count_taken(space_t *space, size_t units, past_t past);
 
 /* Takes a run back, to wherever it came from. */
@@ -90,7 +87,7 @@ void space_give(space_t *space, run_t *run);
 /* The same on a budget's account, from the space or its fallback. NULL: no memory, or over the budget. */
 run_t *space_take_charged(space_t *space, budget_t *budget, size_t bytes, size_t alignment);
 
-/* For blocks that are filled as they are handed out, of at most HUGE_EDGE_BLOCK. */
+/* For blocks that are filled as they are handed out, of at most FILLED_BLOCK_MOST bytes. */
 run_t *space_take_filled(space_t *space, budget_t *budget, size_t bytes);
 void space_give_charged(space_t *space, budget_t *budget, run_t *run);
 

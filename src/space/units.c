@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "space/units.h"
 #include "os/os.h"
-#include "space/huge_edge.h"
+#include "space/huge_pages.h"
 
 enum {
   COMMIT_LEAST_UNITS = 4,   /* 256 KiB: the least that is mapped beyond what is needed */
@@ -84,7 +84,7 @@ static void make_holes(arena_t *arena, size_t most)
     if (next == page)
       continue;
     if (os_unmap(huge_page_start(arena, page), huge_pages_bytes(arena, next - page))) {
-      huge_edge_unmap(arena, page * HUGE_PAGE_UNITS, next * HUGE_PAGE_UNITS);
+      huge_pages_unmap(arena, page * HUGE_PAGE_UNITS, next * HUGE_PAGE_UNITS);
       mark_holes(arena, page, next, true);
       forget_moved(arena, page * HUGE_PAGE_UNITS, next * HUGE_PAGE_UNITS);
     }
@@ -105,7 +105,7 @@ static os_mapped_t commit(arena_t *arena, size_t end)
     mapped = os_map_at(start, bytes);
   if (mapped != OS_MAPPED)
     return mapped;
-  huge_edge_move(arena, end);
+  huge_pages_map(arena, arena->committed, end);
   arena->committed = (uint32_t)end;
   return OS_MAPPED;
 }
@@ -125,7 +125,7 @@ static taken_t grow(arena_t *arena, size_t end)
   more = min_size(max_size(more, COMMIT_LEAST_UNITS), COMMIT_MOST_UNITS);
   if (limit != SIZE_MAX)
     more = min_size(more, limit / COMMIT_LIMIT_SHARE >> arena->unit_log2);
-  else if (huge_edge_is_wanted(arena, end + more))
+  else if (huge_pages_are_wanted(arena, end + more))
     more = round_up(end + more, HUGE_PAGE_UNITS) - end;
   os_mapped_t mapped = commit(arena, min_size(end + more, arena->unit_count));
   if (mapped != OS_MAPPED)
@@ -257,7 +257,7 @@ static taken_t fill_holes(arena_t *arena, size_t from, size_t to)
       arena_forget(arena, page * HUGE_PAGE_UNITS, next * HUGE_PAGE_UNITS);
       return NO_ROOM;
     }
-    huge_edge_fill(arena, page * HUGE_PAGE_UNITS, next * HUGE_PAGE_UNITS);
+    huge_pages_map(arena, page * HUGE_PAGE_UNITS, next * HUGE_PAGE_UNITS);
     page = bits_next_set(arena->holes, next, end);
   }
   return TAKEN;
@@ -326,7 +326,7 @@ void arena_give_unmapped(arena_t *arena, size_t from, size_t to)
 {
   forget_moved(arena, from, to);
   if (os_map_at(arena->base + (from << arena->unit_log2), (to - from) << arena->unit_log2) == OS_MAPPED) {
-    huge_edge_fill(arena, from, to);
+    huge_pages_map(arena, from, to);
     span_set(&arena->room, from, to);
   } else {
     arena_forget(arena, from, to);
@@ -408,7 +408,7 @@ void arena_unmap_idle(arena_t *arena, size_t most_holes)
       mark_holes(arena, pages, HUGE_PAGES_MOST, false);
       forget_moved(arena, end, arena->unit_count);
     }
-    huge_edge_contract(arena, end);
+    huge_pages_contract(arena, end);
     arena_give_records(arena, end);
   }
   if (arena->holes)

@@ -219,14 +219,6 @@ void os_name_now(const void *address, size_t size, const char *name)
 bool os_grants_huge_pages(void) { return !os_fake.grants_nothing; }
 void os_split_huge_page(void *address) { os_fake.split_last = address, os_fake.splits++; }
 
-void os_touch(void *address)
-{
-  volatile char *p = address;
-  *p = *p;
-  __atomic_store_n(&os_fake.now_ms, os_fake.now_ms + os_fake.touch_ms, __ATOMIC_RELAXED);
-  os_fake.touches++;
-}
-
 bool os_prefault(void *address, size_t size)
 {
   if (fails(OS_PREFAULT))

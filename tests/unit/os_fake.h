@@ -39,8 +39,6 @@ typedef struct os_fake {
   void (*woken)(const uint32_t *word);
   void (*wished)(const char *address, size_t size, bool wanted); /* huge pages */
   void (*named)(const char *address, size_t size, const char *name);
-  uint64_t touch_ms;              /* the clock goes on by so much while a page is touched */
-  size_t touches;                 /* of so many */
   bool grants_nothing;            /* no huge pages */
   const char *split_last;         /* the huge page that was split last, */
   size_t splits;                  /* of so many */

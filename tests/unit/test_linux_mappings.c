@@ -315,18 +315,6 @@ static void granted(void *argument)
 WITH(granted, setting_t, {"always [madvise] never\n", true}, {"[always] madvise never\n", false},
      {"always madvise [never]\n", false}, {"", false}, {NULL, false})
 
-static void touched(void **state)
-{
-  (void)state;
-  all_new();
-  char *p = os_map(PAGE, 1);
-  assert_non_null(p);
-  p[3] = 7;
-  os_touch(p + 3);
-  assert_true(p[3] == 7 && all_zero(p, 3) && errno_is_kept());
-  os_unmap(p, PAGE);
-}
-
 /* What is in a huge page stays; and what is in none. */
 static void split(void **state)
 {
@@ -350,22 +338,11 @@ static void split(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(mapped),
-    cmocka_unit_test(mapped_with_slack),
-    cmocka_unit_test(mapped_with_little_memory),
-    cmocka_unit_test(mapped_at),
-    cmocka_unit_test(not_mapped_at),
-    cmocka_unit_test(not_unmapped),
-    cmocka_unit_test(purged),
-    cmocka_unit_test(remapped),
-    cmocka_unit_test(not_remapped),
-    cmocka_unit_test(guarded),
-    cmocka_unit_test(prefaulted),
-    cmocka_unit_test(locked),
-    cmocka_unit_test(wishes),
-    cmocka_unit_test(granted_test),
-    cmocka_unit_test(touched),
-    cmocka_unit_test(split),
+    cmocka_unit_test(mapped),    cmocka_unit_test(mapped_with_slack), cmocka_unit_test(mapped_with_little_memory),
+    cmocka_unit_test(mapped_at), cmocka_unit_test(not_mapped_at),     cmocka_unit_test(not_unmapped),
+    cmocka_unit_test(purged),    cmocka_unit_test(remapped),          cmocka_unit_test(not_remapped),
+    cmocka_unit_test(guarded),   cmocka_unit_test(prefaulted),        cmocka_unit_test(locked),
+    cmocka_unit_test(wishes),    cmocka_unit_test(granted_test),      cmocka_unit_test(split),
     cmocka_unit_test(named),
   };
   return cmocka_run_group_tests_name("Linux, mappings", tests, NULL, NULL);
