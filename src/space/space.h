@@ -18,8 +18,10 @@
 #include "space/slots.h"
 #include "space/units.h"
 
-/* A purge goes from the high end of the highest arena down. */
+/* A purge goes from the high end of the highest arena down. One that keeps something goes through the arenas twice: first for
+ * huge pages that are dirty as a whole, since a part of one that is purged breaks it. */
 typedef struct purge_pass {
+  bool whole_pages;   /* it is at the first round */
   size_t keep;        /* dirty units that it leaves in the space */
   bool trims;         /* it visits all arenas, also those without dirty units */
   size_t left;        /* units that it may still purge: what becomes dirty meanwhile waits for a tick of its own */
