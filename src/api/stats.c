@@ -95,6 +95,10 @@ static void write_heap(text_t *text, heap_t *heap)
   number(text, "purged_bytes", s.purged_bytes);
   number(text, "largest_free", s.largest_free);
   number(text, "fragmentation", s.fragmentation);
+  number(text, "free_bytes", s.free_bytes);
+  number(text, "returned_bytes", s.returned_bytes);
+  number(text, "mapped_bytes", s.mapped_bytes);
+  number(text, "advised_bytes", s.advised_bytes);
   text_string(text, ",\"pools\":[");
   bool first = true;
   FOR_EACH_BIN(bin, heap) {

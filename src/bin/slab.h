@@ -37,8 +37,17 @@ size_t slab_take_fresh(run_t *slab, size_t block_size, void **blocks, size_t wan
  * blocks, of two pages at least. */
 size_t slab_purge(run_t *slab, space_t *space, size_t block_size, size_t most);
 
-/* Free blocks that hold memory. */
-static inline size_t slab_idle(const run_t *slab) { return slab->free_count - (size_t)__builtin_popcountll(slab->purged); }
+/* Free blocks that hold no memory, and those that do. */
+static inline size_t slab_purged(const run_t *slab) { return (size_t)__builtin_popcountll(slab->purged); }
+static inline size_t slab_idle(const run_t *slab) { return slab->free_count - slab_purged(slab); }
+
+/* Returns how many bytes of whole pages are inside a block, wherever it lies in its slab. Blocks begin at multiples of the
+ * largest power of two that divides their size. */
+static inline size_t slab_pages_inside(size_t block_size)
+{
+  size_t page = os_page_size(), step = min_size(block_size & -block_size, page);
+  return block_size < page ? 0 : round_down(block_size - page + step, page);
+}
 
 /* Whether none of its free blocks holds memory. */
 static inline bool slab_is_purged(const run_t *slab) { return slab->purged && !(slab->bitmap[0] & ~slab->purged); }

@@ -156,6 +156,17 @@ static run_t *open_slab(bin_t *bin)
   return bin->current = slab;
 }
 
+static void count_returned(bin_t *bin, size_t by) { set_figure(&bin->purged, bin->purged + by); }
+
+/* The free blocks of a slab that ends, or is reset, do not count any more. */
+static void count_out(bin_t *bin, const run_t *slab)
+{
+  if (!bin_purges(bin))
+    return;
+  bin->idle -= slab_idle(slab);
+  count_returned(bin, -slab_purged(slab));
+}
+
 /* A slab that was reset is used before a new one is opened: it holds memory already. */
 static run_t *reopen_slab(bin_t *bin)
 {
@@ -169,8 +180,7 @@ static run_t *reopen_slab(bin_t *bin)
 static void close_slab(bin_t *bin, run_t *slab)
 {
   slab_leave_list(bin, slab);
-  if (bin_purges(bin))
-    bin->idle -= slab_idle(slab);
+  count_out(bin, slab);
   set_figure(&bin->capacity, bin->capacity - slab->capacity);
   set_figure(&bin->slab_count, bin->slab_count - 1);
   set_figure(&bin->held_bytes, bin->held_bytes - run_bytes(arena_of(bin->space, slab->start), slab));
@@ -206,8 +216,9 @@ void slabs_note_change(bin_t *bin, size_t by)
 /* Takes free blocks of a slab where some of those may be purged. */
 NOINLINE static size_t take_purgeable(bin_t *bin, run_t *slab, void **blocks, size_t want)
 {
-  size_t idle = slab_idle(slab), got = slab_take_free(slab, bin->block_size, blocks, want);
+  size_t idle = slab_idle(slab), purged = slab_purged(slab), got = slab_take_free(slab, bin->block_size, blocks, want);
   bin->idle -= idle - slab_idle(slab);
+  count_returned(bin, slab_purged(slab) - purged);
   low_water_note(&bin->low_idle, bin->idle);
   return got;
 }
@@ -265,6 +276,7 @@ static size_t purge_slab(bin_t *bin, run_t *slab, size_t most, size_t *bytes)
   *bytes += slab_purge(slab, bin->space, bin->block_size, most);
   size_t purged = idle - slab_idle(slab);
   bin->idle -= purged;
+  count_returned(bin, purged);
   bin->purge_failed = purged < min_size(idle, most);
   low_water_lessen(&bin->low_idle, purged);
   slab_relist(bin, slab);
@@ -388,8 +400,7 @@ size_t slabs_purge_unneeded(bin_t *bin, size_t most, uint64_t now_ms)
 static void slab_reset(bin_t *bin, run_t *slab)
 {
   slab_leave_list(bin, slab);
-  if (bin_purges(bin))
-    bin->idle -= slab_idle(slab);
+  count_out(bin, slab);
   slab_empty(slab);
   slab_enter_list(bin, slab, SLAB_RESET);
 }

@@ -11,7 +11,7 @@
  *   B1 outstanding == blocks of all slabs that are neither free bits nor fresh: with callers, in magazines, in the depots
  *   B2 a slab is in the list that its free count says: slab_list_of(); only `current` and slabs whose blocks are all fresh, in
  *      the list SLAB_RESET, have fresh blocks
- *   B3 idle == free blocks of all slabs that are not purged, where the bin purges
+ *   B3 idle == free blocks of all slabs that are not purged, and purged == those that are, where the bin purges
  *
  *   D2 a bin with magazines in its depots is due, unless it is one thread's alone: ticks empty what nobody needs
  *   D3 a bin whose depots are in use (shards) is in the list for forks (bins_with_depots), unless it is one thread's alone; the
@@ -61,7 +61,8 @@ typedef struct bin {
   size_t slab_count;
   size_t outstanding;
   size_t held_bytes;    /* by the slabs */
-  size_t idle;          /* where it purges: blocks free in slabs that hold memory */
+  size_t idle;          /* where it purges: blocks free in slabs that hold memory, */
+  size_t purged;        /* and those that do not */
   low_water_t low_idle; /* of `idle` */
   bool purges_in_puts;  /* one thread's, or with a purge delay of 0 */
   bool purge_failed;    /* the system refused the last purge */

@@ -315,17 +315,20 @@ space_figures_t space_figures(space_t *space)
 }
 
 /* Arenas of regions are left out: their heaps have been charged for these records. */
-size_t space_record_bytes(void)
+arena_figures_t space_arena_figures(void)
 {
-  size_t bytes = window_map_bytes();
+  arena_figures_t f = {.record_bytes = window_map_bytes(), .mapped_bytes = window_map_bytes()};
   lock_acquire(&space_of_process.lock);
   for (size_t slot = 0; slot < window_slots_open(); slot++) {
     const arena_t *arena = space_arena_at(slot);
-    if (arena && arena->space == &space_of_process)
-      bytes += arena_record_bytes(arena);
+    if (!arena || arena->space != &space_of_process)
+      continue;
+    f.record_bytes += arena_record_bytes(arena);
+    f.mapped_bytes += arena_mapped_bytes(arena);
+    f.advised_bytes += bits_count(arena->huge, 0, HUGE_PAGES_MOST) * HUGE_PAGE_UNITS << UNIT_LOG2;
   }
   lock_release(&space_of_process.lock);
-  return bytes;
+  return f;
 }
 
 static arena_t *arena_around(const void *address) { return space_arena_at(window_slot_of(address)); }

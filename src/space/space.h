@@ -198,8 +198,11 @@ void space_count_unpaid(space_t *space);
 void space_forget_unpaid(space_t *space);
 size_t space_unpaid_bytes(void);
 
-/* Returns the bytes of the records of the process's arenas, and of the class map. */
-size_t space_record_bytes(void);
+/* What the arenas of the process's space take, with the class map. `advised`: in huge pages that the system was asked for. */
+typedef struct arena_figures {
+  size_t record_bytes, mapped_bytes, advised_bytes;
+} arena_figures_t;
+arena_figures_t space_arena_figures(void);
 
 /* The run that `address` is in, in whichever arena of the window; NULL: none. Any address will do. It may be gone the next
  * moment, unless the caller has a block there. */

@@ -118,6 +118,10 @@ pub struct pool_stats_t {
     pub purged_bytes: u64,
     pub largest_free: usize,
     pub fragmentation: usize,
+    pub free_bytes: usize,
+    pub returned_bytes: usize,
+    pub mapped_bytes: usize,
+    pub advised_bytes: usize,
 }
 
 /// The options of an object pool. A field that is 0 or null is the default.

@@ -69,7 +69,7 @@ fn figures_here() -> Vec<Figure> {
         pool_stats_t {
             budget, held_bytes, peak_held_bytes, live_bytes, live_blocks, cached_bytes, idle_bytes, metadata_bytes,
             children_bytes, exhausted_count, retried_count, overflowed_count, purged_bytes, largest_free,
-            fragmentation,
+            fragmentation, free_bytes, returned_bytes, mapped_bytes, advised_bytes,
         }
         object_pool_options_t {
             name, object_size, alignment, capacity, max_capacity, when_full, construct, reset, destruct, reset_time,
