@@ -34,6 +34,7 @@ typedef struct options {
   bool names;                          /* mappings have names */
   bool deepbind;                       /* plug-ins keep RTLD_DEEPBIND */
   bool export;                         /* other processes may ask for the figures */
+  bool background;                     /* a thread of the library's own returns memory */
   uint8_t profile_signal;              /* that has the profile written; 0: none */
   uint64_t sample_bytes;               /* of that profile; 0: as many as are usual */
   char profile_file[OPTION_PATH_SIZE]; /* "": there is no profile from the start on */

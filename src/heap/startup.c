@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "heap/startup.h"
+#include "heap/background.h"
 #include "heap/chance.h"
 #include "heap/dying.h"
 #include "heap/export.h"
@@ -49,13 +50,15 @@ COLD bool manager_bring_up(void)
       profile_start_first();
     heap_size_depots(os_processors());
     chance_begin();
-    threads_init(heap_end_of_thread, heap_flush_own, heap_flush_thread);
+    background_tick = heap_tick_all;
+    threads_init(heap_end_of_thread, heap_flush_own, heap_flush_thread, background_note_last);
     __atomic_store_n(&manager_came_up, true, __ATOMIC_RELEASE);
   }
   lock_release(&startup_lock);
   fork_watch();              /* may allocate */
   walled_load_once_wanted(); /* and so may this, which is a block of a manager that has come up */
-  export_begin_if();         /* and this */
+  export_begin_if();         /* and these */
+  background_begin_if();
   return up;
 }
 

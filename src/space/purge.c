@@ -209,7 +209,7 @@ void space_tick_region(space_t *space, uint64_t now_ms)
 
 bool space_wants_ticks(space_t *space)
 {
-  if (!space->fixed || !space->purgeable || space->purge_delay_ms == PURGE_NEVER)
+  if (!space->purgeable || space->purge_delay_ms == PURGE_NEVER)
     return false;
   lock_acquire(&space->lock);
   bool wants = space->dirty_units && !space->purge_failed;

@@ -6,6 +6,7 @@
 #include "option.h"
 #include "os/os.h"
 #include "space/huge_edge.h"
+#include "space/sleeper.h"
 #include <string.h>
 
 enum {
@@ -251,6 +252,7 @@ static void give_units(arena_t *arena, size_t from, size_t to)
   space_add_dirty(space, to - from);
   bool at_once = HAS_SYSTEM && unlikely(space->dirty_units > space->dirty_most) && !space->purge_failed;
   lock_release(&space->lock);
+  sleeper_note();
   if (at_once)
     space_purge_at_once(space);
 }
