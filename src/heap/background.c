@@ -112,6 +112,7 @@ void background_stop(void)
 {
   lock_acquire(&background_lock);
   begun = true;
+  helpers_take_due(HELPER_BACKGROUND);
   if (background_runs)
     end_thread_within(END_NEVER_MS);
   lock_release(&background_lock);

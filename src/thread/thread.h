@@ -11,6 +11,9 @@
 
 #include "thread/caches.h"
 
+/* Threads have their caches of the default heap as they have those of others, within reach (caches.h). Settled at bring-up. */
+extern INTERNAL bool threads_default_is_reached;
+
 /* Registers what is called when a thread ends, unless that is done; under the lock of the start-up. As early as can be: while
  * there are keys for which a thread has room of its own. For another the C library allocates at a thread's first value. Where
  * that is the program's own value, and this is its malloc, the thread's record would be registered within that call, and lost

@@ -53,9 +53,10 @@ def sum_of(heap, key):
     return sum(row[key] for row in heap["rows"])
 
 
-def test_all_places(tidepool, mapped):
-    """To the block and the byte what the heaps say."""
-    process = mapped()
+@pytest.mark.parametrize("options", ["export=1", "export=1,background=2"])
+def test_all_places(tidepool, mapped, options):
+    """To the block and the byte what the heaps say, wherever a thread has the default heap's magazines."""
+    process = mapped(options=f"{options},purge_delay_ms=3600000")
     figures = figures_of(tidepool, process.pid)
     heaps = {heap["name"]: heap for heap in figures["heaps"]}
     assert figures["changing"] == 0 and set(heaps) == set(process.said)
