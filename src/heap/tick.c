@@ -166,7 +166,7 @@ static bool tick_region_without_bins(heap_t *heap, uint64_t now)
 /* Returns whether a region has something left. A heap may end between two stretches of the list (heap_leave_ticks()). */
 static bool tick_regions(uint64_t now)
 {
-  bool left = false;
+  bool left = false, goes_on;
   do {
     lock_acquire(&heaps_lock);
     heap_t *heap = heaps_round_at ? heaps_round_at : heaps_first();
@@ -176,8 +176,9 @@ static bool tick_regions(uint64_t now)
       else
         left |= tick_region_without_bins(heap, now);
     heaps_round_at = heap;
+    goes_on = heap != NULL;
     lock_release(&heaps_lock);
-  } while (__atomic_load_n(&heaps_round_at, __ATOMIC_RELAXED));
+  } while (goes_on);
   __atomic_store_n(&granules_are_due, false, __ATOMIC_RELAXED);
   return left;
 }
