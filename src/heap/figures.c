@@ -171,7 +171,8 @@ static void add_region_figures(pool_stats_t *stats, heap_t *heap)
   }
   space_figures_t f = space_figures(&heap->region.space);
   stats->idle_bytes += f.unused_bytes;
-  stats->returned_bytes += f.unused_bytes - min_size(f.dirty_bytes, f.unused_bytes);
+  if (heap->region.space.purgeable) /* else it is a caller's, or was touched beforehand */
+    stats->returned_bytes += f.unused_bytes - min_size(f.dirty_bytes, f.unused_bytes);
   stats->purged_bytes = f.purged_bytes;
 }
 

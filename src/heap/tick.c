@@ -210,7 +210,7 @@ bool heap_tick_all(void)
   tick_all_bins(now);
   purge_all_steps(now);
   left |= tick_regions(now);
-  return left || bins_are_due() || space_wants_ticks(&space_of_process);
+  return left || bins_are_due() || space_has_left(&space_of_process);
 }
 
 /* The order is that of the way back: what threads hold goes to the bins, then the bins empty their depots and close their

@@ -93,6 +93,7 @@ static pool_heap_t *some_heap_made(life_t *life)
                                        {.reserve = 1 << 20},
                                        {.reserve = 7 << 20, .parent = parent},
                                        {.reserve = 20 << 20},
+                                       {.reserve = 9 << 20, .flags = POOL_HEAP_PREFAULT},
                                        {.flags = POOL_HEAP_SINGLE_THREAD},
                                        {.flags = POOL_HEAP_CHECKED},
                                        {.flags = POOL_HEAP_ZERO_ON_FREE, .parent = parent}};
@@ -304,6 +305,10 @@ static void an_unused_reserve(void *argument)
   pool_heap_free(heap, block);
   s = figures_of(heap);
   must(s.free_bytes >= 1 << 20 && s.free_bytes < 2 << 20);
+  pool_heap_destroy(heap);
+  heap = pool_heap_create(&(pool_heap_options_t){.reserve = 32 << 20, .flags = POOL_HEAP_PREFAULT});
+  s = figures_of(heap);
+  must(s.returned_bytes == 0 && s.free_bytes >= 32 << 20);
   pool_heap_destroy(heap);
 }
 
