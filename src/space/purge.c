@@ -213,12 +213,14 @@ void space_tick_region(space_t *space, uint64_t now_ms)
   gate_leave(gate);
 }
 
-bool space_wants_ticks(space_t *space)
+bool space_has_left(space_t *space)
 {
-  if (!space->fixed || !space->purgeable || space->purge_delay_ms == PURGE_NEVER)
+  if (!space->purgeable || space->purge_delay_ms == PURGE_NEVER)
     return false;
   lock_acquire(&space->lock);
-  bool wants = space->dirty_units && !space->purge_failed;
+  bool has = space->dirty_units && !space->purge_failed;
   lock_release(&space->lock);
-  return wants;
+  return has;
 }
+
+bool space_wants_ticks(space_t *space) { return space->fixed && space_has_left(space); }
