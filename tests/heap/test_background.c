@@ -28,13 +28,6 @@ static void begin(void)
   must(pool_option_set("purge_delay_ms", "60") && pool_option_set("blocks", "own") && pool_background_start());
 }
 
-/* The invariants hold while nobody purges. */
-static bool is_in_order(void)
-{
-  pool_background_stop();
-  return check_everything();
-}
-
 /* ---- the thread, as the system has it ---- */
 
 static int number_of_thread(void)
@@ -105,7 +98,7 @@ static void a_peak(void *argument)
   make_peak(*size); /* after a sleep without an end */
   must(wait_for(little_is_free));
   must(stats_of(pool_heap_default()).purged_bytes > purged + PEAK / 2);
-  must(is_in_order());
+  must(check_everything());
 }
 
 /* Regions of units with bins and without, of granules, and heaps without a region: most of what was freed has gone. */
@@ -124,7 +117,7 @@ static void of_heaps(void *argument)
   make_peak(options->budget && options->budget < 1 << 20 ? 1000 : 40000);
   must(wait_for(has_been_purged));
   pool_heap_destroy(heap);
-  must(is_in_order());
+  must(check_everything());
 }
 
 /* ---- threads that sleep ---- */
@@ -179,7 +172,7 @@ static void caches_of_sleepers(void *argument)
   must(pthread_create(&looks, NULL, look_at_sleepers, NULL) == 0);
   run_threads(SLEEPERS, free_and_sleep, NULL);
   pthread_join(looks, NULL);
-  must(figures().live_blocks == 0 && is_in_order());
+  must(figures().live_blocks == 0 && check_everything());
   if (heap)
     pool_heap_destroy(heap);
 }
@@ -221,7 +214,7 @@ static void starts_and_stops(void *argument)
     must(!is_there());
   }
   pool_trim(0);
-  must(is_in_order());
+  must(check_everything());
 }
 
 static void start_and_stop(size_t index, void *context)
@@ -239,7 +232,7 @@ static void from_threads(void *argument)
   (void)argument;
   run_threads(4, start_and_stop, NULL);
   pool_background_stop();
-  must(!is_there() && is_in_order());
+  must(!is_there() && check_everything());
 }
 
 /* The process ends with the last thread of the program, whether that has allocated or not. */
@@ -302,7 +295,7 @@ static void child_of_fork(bool comes)
   make_peak(LARGE);
   most = 4 << 20;
   must(wait_for(little_is_free));
-  must(is_in_order());
+  must(check_everything());
 }
 
 static void fork_one(bool comes)
@@ -402,7 +395,7 @@ static void beside_threads(void *argument)
   must(pthread_create(&forker, NULL, fork_and_end, NULL) == 0);
   run_threads(3, be_busy, NULL);
   pthread_join(forker, NULL);
-  must(stats_of(heap).live_blocks == 0 && is_in_order());
+  must(stats_of(heap).live_blocks == 0 && check_everything());
   pool_heap_destroy(heap);
 }
 
