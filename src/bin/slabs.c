@@ -124,15 +124,16 @@ static run_t *take_slab_of(const bin_t *bin, space_t *space, size_t bytes)
   return space_take_charged(space, bin->budget, bytes, 1);
 }
 
-/* If a slab of the wanted length is refused, a shorter one may be had. The last part of a region or a budget serves as many
- * blocks as fit into it. If it is the system that has no memory, the shortest slab is tried. */
+/* If a slab of the wanted length is refused, a shorter one may be available. The last part of a region or a budget serves as
+ * many blocks as fit into it. If it is the system that has no memory, the shortest slab is tried. A slab of as many units would
+ * only be refused again. */
 static run_t *take_slab(bin_t *bin)
 {
   run_t *slab = take_slab_of(bin, bin->space, bin->slab_bytes);
   for (space_t *space = bin->space; space && !slab; space = space->fallback) {
     size_t room = space_room_left(space, bin->budget), most = bin->slab_bytes;
     size_t bytes = room < most ? room : slabs_least_bytes(bin->block_size, space->unit_log2);
-    if (bytes >= bin->block_size && bytes < most)
+    if (bytes >= bin->block_size && space_units(space, bytes) < space_units(space, most))
       slab = take_slab_of(bin, space, bytes);
   }
   return slab;
@@ -248,14 +249,21 @@ bool slabs_have_free(const bin_t *bin)
   return fullest_partial(bin) || bin->slabs[SLAB_RESET] || (bin->current && slab_has_fresh(bin->current));
 }
 
+/* A drain reads it without the lock. */
+static void say_unused(bin_t *bin, bool any) { __atomic_store_n(&bin->may_have_unused, any, __ATOMIC_RELAXED); }
+
 /* Called after blocks have come back to `slab`. One unused slab may stay, so that a program which frees and allocates the last
  * block of one again and again does not open and close it each time. */
 static void slab_after_put(bin_t *bin, run_t *slab)
 {
-  if (unlikely(slab_is_unused(slab)) && slab != bin->current && bin->partial_count > is_partial(slab->list))
+  bool unused = slab_is_unused(slab);
+  if (unlikely(unused) && slab != bin->current && bin->partial_count > is_partial(slab->list)) {
     close_slab(bin, slab);
-  else
-    slab_relist(bin, slab);
+    return;
+  }
+  if (unlikely(unused))
+    say_unused(bin, true);
+  slab_relist(bin, slab);
 }
 
 /* Purges up to `most` free blocks of one slab, and returns how many they were. */
@@ -361,6 +369,8 @@ void slabs_close_unused(bin_t *bin, size_t least)
   run_t *current = bin->current;
   if (current && slab_is_unused(current) && slab_touched(bin, current) >= least)
     close_slab(bin, current);
+  if (!least)
+    say_unused(bin, false);
 }
 
 /* Blocks are taken from the fullest slabs, so the emptiest are purged first. A slab that is purged whole leaves its list. */
@@ -391,6 +401,7 @@ static void slab_reset(bin_t *bin, run_t *slab)
   if (bin_purges(bin))
     bin->idle -= slab_idle(slab);
   slab_empty(slab);
+  say_unused(bin, true);
   slab_enter_list(bin, slab, SLAB_RESET);
 }
 

@@ -56,6 +56,7 @@ typedef struct arena {
   size_t slot, slots;                /* of the window; 0 slots: it is in none */
   uint8_t huge_pages;                /* option.h */
   bool sparse;                       /* it grows for runs that may be touched here and there (space.h) */
+  bool refused;                      /* the system refused the last units that it was asked for */
   bool forked;                       /* since it was made: its huge pages may be a child's too */
   uint32_t huge_from;                /* units from here to `committed` are its edge (huge_edge.h); 0: it had none yet */
   word_t *huge;                      /* of an arena of the window: a bit for each 2 MiB that may be a huge page, */

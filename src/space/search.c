@@ -66,8 +66,9 @@ static bool filled_are_apart(void)
 }
 
 /* The steps of a search: what is mapped in the arenas of the kind, what was in use before in the others, growth of those that
- * grow for the kind, and then of any. */
-typedef enum step { OWN_MAPPED, OTHERS_USED, OWN_GROW, ANY_GROW } step_t;
+ * grow for the kind, and then of any. Where the system refused those that grow for the kind, it is asked for the others only.
+ */
+typedef enum step { OWN_MAPPED, OTHERS_USED, OWN_GROW, ANY_GROW, OTHERS_GROW } step_t;
 
 /* The longest stretch is noted after a refusal too: the arena may have been cut. */
 __attribute__((always_inline)) static inline taken_t take_from(arena_t *arena, size_t units, size_t alignment, bool filled,
@@ -80,7 +81,7 @@ __attribute__((always_inline)) static inline taken_t take_from(arena_t *arena, s
     taken = arena_take_below(arena, arena->committed, units, alignment, run, &past);
   else if (step == OTHERS_USED && !own)
     taken = arena_take_below(arena, min_size(arena->used_end, arena->committed), units, alignment, run, &past);
-  else if (step == ANY_GROW || (step == OWN_GROW && (filled ? own : grows_for_sparse(arena))))
+  else if (step == ANY_GROW || (step >= OWN_GROW && (step == OWN_GROW) == (filled ? own : grows_for_sparse(arena))))
     taken = arena_take(arena, units, alignment, run, &past);
   else
     return NO_ROOM;
@@ -119,7 +120,8 @@ NOINLINE static run_t *search_further(space_t *space, size_t units, size_t align
     arena_t *arena = new_arena(space, !filled && filled_are_apart());
     taken = arena ? take_from(arena, units, alignment, filled, ANY_GROW, &run) : NO_MEMORY;
   }
-  return taken == TAKEN || search_arenas(units, alignment, filled, ANY_GROW, ANY_NODE, &run) == TAKEN ? run : NULL;
+  step_t last = taken == NO_MEMORY && node == ANY_NODE ? OTHERS_GROW : ANY_GROW;
+  return taken == TAKEN || search_arenas(units, alignment, filled, last, ANY_NODE, &run) == TAKEN ? run : NULL;
 }
 
 run_t *space_search(space_t *space, size_t units, size_t alignment, bool filled)
