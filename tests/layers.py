@@ -26,7 +26,7 @@ LAYERS = [
     ("space", ["class_map", "budget", "gate", "pace", "pieces", "rows", "metadata", "run", "arena", "huge_edge", "units",
                "slots", "space", "search", "purge", "move", "huge_range", "huge", "yard", "pages"]),
     ("bin", ["slab", "magazine", "depot", "types", "due", "slabs", "bin", "ask"]),
-    ("thread", ["magazines", "types", "caches", "thread"]),
+    ("thread", ["allowance", "magazines", "readers", "types", "caches", "thread"]),
     ("heap", ["kinds", "sites", "chance", "guard_head", "guard", "dying", "types", "profile_lines", "records", "heap",
               "invalid", "granular", "large", "large_clear", "apart", "walled", "profile_text", "profile", "tool_source",
               "locate", "quarantine", "figures", "export_page", "export_root", "export", "tick", "fork", "startup", "request",

@@ -116,6 +116,7 @@ POOL_API pool_heap_t *pool_heap_of(const void *address) POOL_NAME(heap_of);
  * sets the same options; set-user-ID programs do not read it.
  *
  *   purge_delay_ms      how many milliseconds idle memory is kept before it is returned to the system, or never
+ *   cache_bytes         how many bytes the caches of all threads may hold together: 33554432, and 16384 more for each thread
  *   huge_pages          never, auto, always: request transparent huge pages; auto: where small blocks need more memory
  *   stats               none, exit, exit:FILE: print all figures at exit, or append them to FILE (up to 255 bytes long)
  *   checked             0, 1, all: fill and check each block of the default heap, or of all heaps and object pools

@@ -120,6 +120,7 @@ static void **refill_from_slabs(bin_t *bin, void **empty, unsigned capacity, uns
     magazine_end_at(floor);
   else
     clear_for_slabs(floor, capacity);
+  magazine_link(magazine, NULL, capacity);
   bool shared = closure_acquire(LOCKS_OF_BINS, &bin->lock);
   due_note_use(bin);
   add_depots(bin);

@@ -12,12 +12,10 @@
 
 enum {
   MAGAZINE_SHARE = 16,            /* a magazine holds this part of a class's blocks, divided among the threads */
-  MAGAZINE_LEAST_BYTES = 8 << 10, /* the least that it holds where threads are few */
-  MAGAZINE_LEAST_BLOCKS = 16,     /* many threads lower that limit, but not below so many blocks */
+  MAGAZINE_LEAST_BYTES = 8 << 10, /* the least that it holds */
   MAGAZINE_MOST_BYTES = 64 << 10, /* the most that it holds */
-  MAGAZINE_LEAST = 2,             /* blocks: load_two() needs room for both */
 
-  STOCK_BYTES = 192 << 10, /* full magazines that a thread keeps, divided among the threads */
+  STOCK_BYTES = 192 << 10, /* full magazines that a thread keeps */
   STOCK_LEAST = 1,
   STOCK_MOST = 32,  /* magazines in a stock, unless the class is large */
   STOCK_SHARE = 64, /* of a large class a stock holds this part of the blocks */
@@ -40,11 +38,10 @@ void slabs_size_magazines(bin_t *bin)
 {
   size_t size = bin->block_size, threads = __atomic_load_n(&bin_threads, __ATOMIC_RELAXED);
   size_t share = bin->capacity / (MAGAZINE_SHARE * threads);
-  size_t least = MAGAZINE_LEAST_BYTES / size;
-  size_t k = max_size(share, max_size(least / (1 + threads / 8), min_size(least, MAGAZINE_LEAST_BLOCKS)));
+  size_t k = max_size(share, MAGAZINE_LEAST_BYTES / size);
   k = min_size(k, min_size(MAGAZINE_MOST_BYTES / size, MAGAZINE_CAPACITY_MOST));
   k = max_size(k, MAGAZINE_LEAST);
-  size_t stock = max_size(min_size(STOCK_BYTES / (k * size), STOCK_MOST), bin->capacity / (STOCK_SHARE * k)) / threads;
+  size_t stock = max_size(min_size(STOCK_BYTES / (k * size), STOCK_MOST), bin->capacity / (STOCK_SHARE * k));
   __atomic_store_n(&bin->magazine_capacity, (uint8_t)k, __ATOMIC_RELAXED);
   __atomic_store_n(&bin->stock_most, (uint8_t)min_size(max_size(stock, STOCK_LEAST), UINT8_MAX), __ATOMIC_RELAXED);
 }

@@ -78,7 +78,7 @@ static void check_depot(const bin_t *bin, const depot_t *depot)
   size_t count = 0;
   for (void **magazine = depot->newest; magazine; magazine = magazine_below(magazine), count++) {
     expect(count < depot->count, "D1", "more magazines in the depot than counted, or a cycle", magazine);
-    expect(census_entries(bin, magazine_top(magazine), "D1") > 0, "D1", "an empty magazine in the depot", magazine);
+    expect(census_entries(bin, magazine_last(magazine), "D1") > 0, "D1", "an empty magazine in the depot", magazine);
   }
   expect_count(depot->count, count, "D1", "magazines in the depot");
   check_empties(depot->empties);
