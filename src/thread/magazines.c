@@ -221,6 +221,15 @@ static void load_two(loaded_t *loaded, void **floor, void *first, void *second)
 /* Comes here if the stock is full, if it has no empty magazine, or if none is loaded. Without memory for an empty magazine a
  * full one goes to the bin and is empty afterwards, so that the system refuses once for each magazine, not for each block. If
  * there is not even a full one, the block goes to the bin alone. */
+/* Says whether the allowance has room for one magazine more. A stock that grew beyond it would cost the other classes theirs.
+ */
+static inline bool allows_magazine(const magazines_t *magazines, const stock_t *stock)
+{
+  allowance_t *allowance = magazines->allowance;
+  return likely(allowance->left >= (ptrdiff_t)stock->price) ||
+         (allowance_grow(allowance) && allowance->left >= (ptrdiff_t)stock->price);
+}
+
 static inline __attribute__((always_inline)) void exchange_full(magazines_t *magazines, bin_t *bin, void *block,
                                                                 unsigned capacity, unsigned left)
 {
@@ -228,7 +237,7 @@ static inline __attribute__((always_inline)) void exchange_full(magazines_t *mag
   stock_t *stock = &magazines->of[bin->size_class];
   void **full = loaded->below, **floor = NULL, **given = NULL;
   __asm__("" : "+r"(stock)); /* or the compiler computes it again at each use */
-  if (full == MAGAZINE_SENTINEL || stock->count < stock_most(bin))
+  if (full == MAGAZINE_SENTINEL || (stock->count < stock_most(bin) && (stock->empties || allows_magazine(magazines, stock))))
     floor = stock_empty(magazines, bin, stock, capacity);
   if (!floor) {
     if (likely(stock->count)) {
