@@ -9,7 +9,8 @@
 #include <string.h>
 #include <tidepool/version.h>
 
-options_t settings = {.purge_delay_ms = PURGE_DELAY_DEFAULT_MS, .huge_pages = HUGE_PAGES_AUTO};
+options_t settings = {
+  .purge_delay_ms = PURGE_DELAY_DEFAULT_MS, .huge_pages = HUGE_PAGES_AUTO, .cache_bytes = CACHE_BYTES_DEFAULT};
 static bool settled;
 
 typedef struct entry {
@@ -140,6 +141,15 @@ static bool parse_background(const char *value)
   return is_right;
 }
 
+static bool parse_cache_bytes(const char *value)
+{
+  uint64_t number;
+  bool is_right = parse_number(value, 0, CACHE_BYTES_MOST, &number);
+  if (is_right)
+    settings.cache_bytes = number;
+  return is_right;
+}
+
 /* 0 is off. */
 static bool parse_guard_sample(const char *value)
 {
@@ -189,6 +199,7 @@ static bool parse_blocks(const char *value)
 static const entry_t table[] = {
   {"purge_delay_ms", "milliseconds, never", "how long to keep idle memory before it is returned to the system (100)",
    parse_purge_delay},
+  {"cache_bytes", "0 to 1073741824", "bytes that the caches of all threads may hold together (67108864)", parse_cache_bytes},
   {"huge_pages", "never, auto, always", "request transparent huge pages (auto)", parse_huge_pages},
   {"stats", "none, exit, exit:FILE (up to 255 bytes)", "print the figures of all heaps at exit (none)", parse_stats},
   {"export", "0, 1", "let tidepool top and report read the figures (0)", parse_export},

@@ -12,6 +12,8 @@ enum {
   TICKS_PER_DELAY = LOW_WATER_EPOCHS,
   OPTION_PATH_SIZE = 256,
   SITES_MOST = 16,
+  CACHE_BYTES_DEFAULT = 64 << 20,
+  CACHE_BYTES_MOST = 1 << 30,
   SAMPLE_BYTES_LOG2_MOST = 31,
   SIGNAL_MOST = 64
 };
@@ -19,7 +21,8 @@ enum {
 
 typedef struct options {
   uint32_t purge_delay_ms;
-  uint8_t huge_pages; /* option_huge_pages_t */
+  uint64_t cache_bytes; /* of the caches of all threads together */
+  uint8_t huge_pages;   /* option_huge_pages_t */
   bool stats_at_exit;
   char stats_file[OPTION_PATH_SIZE]; /* "": to standard error; %p is the number of the process */
   bool checked;

@@ -119,6 +119,7 @@ static void **refill_from_slabs(bin_t *bin, void **empty, unsigned capacity, uns
     magazine_end_at(floor);
   else
     clear_for_slabs(floor, capacity);
+  magazine_link(magazine, NULL, capacity);
   bool shared = closure_acquire(LOCKS_OF_BINS, &bin->lock);
   due_note_use(bin);
   add_depots(bin);
@@ -240,97 +241,6 @@ void bin_drop_magazine(bin_t *bin, void **top, unsigned number)
   depots_put_empty(&bin->depots, depots_shard_of(&bin->depots, number), magazine_of(top));
 }
 
-/* ---- questions ---- */
-
-/* Questions come from any thread, but a bin of one thread has no lock that could be taken. They read beside its owner then. */
-static void ask_begin(bin_t *bin)
-{
-  if (!bin->lock.solo)
-    closure_acquire(LOCKS_OF_BINS, &bin->lock);
-}
-
-static void ask_end(bin_t *bin)
-{
-  if (!bin->lock.solo)
-    lock_release(&bin->lock);
-}
-
-/* The bits change beside the reader, who reads whole words. The bit of a block that is neither taken nor put meanwhile does not
- * change. */
-READS_BESIDE_OWNER static bool ask_beside_owner(const bin_t *bin, const run_t *slab, const void *address, char **block)
-{
-  const volatile run_t *as_it_is = slab;
-  size_t index = bin_block_index(bin, slab, address);
-  bool ours = index < as_it_is->fresh;
-  *block = ours ? as_it_is->start + index * bin->block_size : NULL;
-  return ours && !(((const volatile word_t *)as_it_is->bitmap)[index / WORD_BITS] >> index % WORD_BITS & 1);
-}
-
-/* The run was found without this lock, so it may have been closed since and be another's. */
-bool bin_ask(bin_t *bin, const run_t *slab, const void *address, char **block)
-{
-  if (bin->lock.solo)
-    return ask_beside_owner(bin, slab, address, block);
-  closure_acquire(LOCKS_OF_BINS, &bin->lock);
-  bool ours = run_kind(slab) == RUN_SLAB && run_owner(slab) == bin;
-  size_t index = ours ? bin_block_index(bin, slab, address) : 0;
-  ours = ours && index < slab->fresh;
-  *block = ours ? slab->start + index * bin->block_size : NULL;
-  bool out = ours && !bit_test(slab->bitmap, index);
-  lock_release(&bin->lock);
-  return out;
-}
-
-/* The walk found the slab some visits ago. It may have been closed since, or even opened again elsewhere. */
-bool bin_live_word(bin_t *bin, const run_t *slab, const char *start, size_t w, word_t *live)
-{
-  closure_acquire(LOCKS_OF_BINS, &bin->lock);
-  bool there = run_kind(slab) == RUN_SLAB && run_owner(slab) == bin && slab->start == start && w * WORD_BITS < slab->fresh;
-  if (there) {
-    size_t left = slab->fresh - w * WORD_BITS;
-    *live = ~slab->bitmap[w] & (left < WORD_BITS ? bit_of(left) - 1 : ~(word_t)0);
-  }
-  lock_release(&bin->lock);
-  return there;
-}
-
-static size_t depot_blocks(bin_t *bin)
-{
-  bool found = false;
-  ask_begin(bin);
-  size_t blocks = depots_count(&bin->depots, NULL, &found);
-  ask_end(bin);
-  return blocks;
-}
-
-/* The figures are read one after the other while threads go on. So what is cached is limited to what is out of the slabs, and
- * what is free is never negative. */
-bin_figures_t bin_figures(bin_t *bin, size_t in_threads)
-{
-  size_t cached = in_threads + depot_blocks(bin);
-  size_t out = __atomic_load_n(&bin->outstanding, __ATOMIC_RELAXED), held = __atomic_load_n(&bin->held_bytes, __ATOMIC_RELAXED);
-  size_t idle = held - min_size(held, out * bin->block_size),
-         returned = __atomic_load_n(&bin->returned_bytes, __ATOMIC_RELAXED);
-  cached = min_size(cached, out);
-  return (bin_figures_t){.block_size = bin->block_size,
-                         .live_blocks = out - cached,
-                         .cached_blocks = cached,
-                         .slabs = __atomic_load_n(&bin->slab_count, __ATOMIC_RELAXED),
-                         .held_bytes = held,
-                         .idle_bytes = idle,
-                         .returned_bytes = min_size(returned, idle)};
-}
-
-/* A block in a depot is free, though its slab says that it is out. */
-bool bin_depot_holds(bin_t *bin, const void *block)
-{
-  bool found = false;
-  ask_begin(bin);
-  depots_count(&bin->depots, block, &found);
-  ask_end(bin);
-  return found;
-}
-
 /* ---- giving back ---- */
 
 /* Takes up to `most` magazines out of a depot. Under the bin's lock, so that a block on the way is in nobody's eyes live; but
@@ -408,9 +318,21 @@ unsigned bins_tick(unsigned most, size_t steps, uint64_t now_ms)
   return done;
 }
 
-/* The depots go first: their blocks may be all that keeps slabs in use. */
+/* Looks without a lock. What another thread gives back meanwhile is for the next drain. */
+static bool is_drained(const bin_t *bin)
+{
+  for (unsigned i = 0; i < depots_shards(&bin->depots); i++)
+    if (depot_seems_filled(depot_at(&bin->depots, i)))
+      return false;
+  return !__atomic_load_n(&bin->may_have_unused, __ATOMIC_RELAXED);
+}
+
+/* The depots go first: their blocks may be all that keeps slabs in use. A process that lives at its limit drains again and
+ * again, so bins that have nothing cost a look each. */
 void bin_drain(bin_t *bin)
 {
+  if (is_drained(bin))
+    return;
   closure_acquire(LOCKS_OF_BINS, &bin->lock);
   for (unsigned i = 0; i < depots_shards(&bin->depots); i++)
     depot_shrink(bin, i, SIZE_MAX);

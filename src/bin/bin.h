@@ -64,8 +64,9 @@ void bin_destroy(bin_t *bin);
 size_t bin_take(bin_t *bin, void **blocks, size_t want, block_past_t *past);
 void bin_put(bin_t *bin, void *const *blocks, size_t count);
 
-/* Takes one block, if a slab that is there already has one free. */
+/* Takes one block, if a slab that is there already has one free. The second says whether that is so. */
 bool bin_take_free(bin_t *bin, void **block, block_past_t *past);
+bool bin_has_free(bin_t *bin);
 
 /* Which block of a slab an address is in, handed out or not; beyond the last: none. */
 static inline size_t bin_block_index(const bin_t *bin, const run_t *slab, const void *address)

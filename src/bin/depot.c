@@ -152,7 +152,7 @@ static inline void count_magazine(depots_t *depots, depot_t *depot, int32_t by)
 static inline void push(depots_t *depots, depot_t *depot, void **top)
 {
   void **magazine = magazine_of(top);
-  magazine_link(magazine, depot->newest, (size_t)(top - magazine));
+  magazine_link(magazine, depot->newest, magazine_capacity(magazine));
   depot->newest = magazine;
   STORE(depot->count, depot->count + 1);
   if (depot->count > depot->high)
@@ -164,15 +164,15 @@ static inline void push(depots_t *depots, depot_t *depot, void **top)
  * depot's lock. */
 static inline __attribute__((always_inline)) void **pop(depots_t *depots, depot_t *depot)
 {
-  void **magazine = depot->newest, **top = magazine_top(magazine);
+  void **magazine = depot->newest;
   depot->newest = magazine_below(magazine);
   __builtin_prefetch(depot->newest, 1);
   STORE(depot->count, depot->count - 1);
   if (depot->count < depot->low)
     depot->low = depot->count;
   count_magazine(depots, depot, -1);
-  magazine[0] = NULL;
-  return top;
+  magazine_link(magazine, NULL, magazine_capacity(magazine));
+  return magazine_last(magazine);
 }
 
 void depots_push(depots_t *depots, unsigned shard, void **top)
@@ -334,7 +334,7 @@ READS_BESIDE_OWNER static size_t count_depot(const volatile depot_t *depot, cons
     const volatile uintptr_t *words = (const volatile uintptr_t *)magazine;
     uintptr_t link = words[0];
     uintptr_t entry;
-    for (size_t top = link % MAGAZINE_WORDS; top && (entry = words[top]) != 0; top--, blocks++)
+    for (size_t top = MAGAZINE_WORDS - 1; top && (entry = words[top]) != 0; top--, blocks++)
       *found |= entry == (uintptr_t)wanted;
     magazine = round_down(link, MAGAZINE_BYTES);
   }

@@ -10,62 +10,9 @@
 #include <string.h>
 
 enum {
-  MAGAZINE_SHARE = 16,            /* a magazine holds this part of a class's blocks, divided among the threads */
-  MAGAZINE_LEAST_BYTES = 8 << 10, /* the least that it holds where threads are few */
-  MAGAZINE_LEAST_BLOCKS = 16,     /* many threads lower that limit, but not below so many blocks */
-  MAGAZINE_MOST_BYTES = 64 << 10, /* the most that it holds */
-  MAGAZINE_LEAST = 2,             /* blocks: load_two() needs room for both */
-
-  STOCK_BYTES = 192 << 10, /* full magazines that a thread keeps, divided among the threads */
-  STOCK_LEAST = 1,
-  STOCK_MOST = 32,  /* magazines in a stock, unless the class is large */
-  STOCK_SHARE = 64, /* of a large class a stock holds this part of the blocks */
-
   DEPOT_GROWTH_SLAB = 16, /* magazines more for a slab whose blocks change shards */
-
-  PUTS_PER_LOOK = 8, /* of a bin of one thread, at the clock */
-
-  SLAB_BLOCKS_LEAST = 8,
-  SLAB_WASTE = 32,            /* this part of a slab at most, if that can be */
-  SLAB_BLOCKS_LEAST_SMALL = 2 /* in a region of small units: a class may cost little */
+  PUTS_PER_LOOK = 8       /* of a bin of one thread, at the clock */
 };
-
-/* ---- how long, how many ---- */
-
-uint32_t bin_threads = 1;
-
-/* A small program keeps little in its magazines, and a busy class of a large one is seldom at its bin: random slots of up to 8
- * KiB spent a third of their instructions there when a magazine held 16 KiB. The two figures are read without the lock, so the
- * stores are atomic. */
-void slabs_size_magazines(bin_t *bin)
-{
-  size_t size = bin->block_size, threads = __atomic_load_n(&bin_threads, __ATOMIC_RELAXED);
-  size_t share = bin->capacity / (MAGAZINE_SHARE * threads);
-  size_t least = MAGAZINE_LEAST_BYTES / size;
-  size_t k = max_size(share, max_size(least / (1 + threads / 8), min_size(least, MAGAZINE_LEAST_BLOCKS)));
-  k = min_size(k, min_size(MAGAZINE_MOST_BYTES / size, MAGAZINE_CAPACITY_MOST));
-  k = max_size(k, MAGAZINE_LEAST);
-  size_t stock = max_size(min_size(STOCK_BYTES / (k * size), STOCK_MOST), bin->capacity / (STOCK_SHARE * k)) / threads;
-  __atomic_store_n(&bin->magazine_capacity, (uint8_t)k, __ATOMIC_RELAXED);
-  __atomic_store_n(&bin->stock_most, (uint8_t)min_size(max_size(stock, STOCK_LEAST), UINT8_MAX), __ATOMIC_RELAXED);
-}
-
-static size_t blocks_least(unsigned unit_log2) { return unit_log2 == UNIT_LOG2 ? SLAB_BLOCKS_LEAST : SLAB_BLOCKS_LEAST_SMALL; }
-
-size_t slabs_least_bytes(size_t block_size, unsigned unit_log2) { return blocks_least(unit_log2) * block_size; }
-
-/* Under a budget (`tight`) the end of a slab that is too short for a block counts. So the slab is made longer until at most a
- * 32nd of it is wasted; if no length up to about three times the least does that, the one that wastes the least part is
- * taken. */
-size_t slabs_bytes_for(size_t block_size, unsigned unit_log2, bool tight)
-{
-  size_t units = units_for(slabs_least_bytes(block_size, unit_log2), unit_log2), best = units << unit_log2;
-  for (size_t u = units; tight && u <= 3 * units + 2 && best % block_size > best / SLAB_WASTE; u++) {
-    size_t bytes = u << unit_log2;
-    best = bytes % block_size * best < best % block_size * bytes ? bytes : best;
-  }
-  return best;
-}
 
 /* ---- lists ---- */
 
@@ -124,15 +71,16 @@ static run_t *take_slab_of(const bin_t *bin, space_t *space, size_t bytes)
   return space_take_charged(space, bin->budget, bytes, 1);
 }
 
-/* If a slab of the wanted length is refused, a shorter one may be had. The last part of a region or a budget serves as many
- * blocks as fit into it. If it is the system that has no memory, the shortest slab is tried. */
+/* If a slab of the wanted length is refused, a shorter one may be available. The last part of a region or a budget serves as
+ * many blocks as fit into it. If it is the system that has no memory, the shortest slab is tried. A slab of as many units would
+ * only be refused again. */
 static run_t *take_slab(bin_t *bin)
 {
   run_t *slab = take_slab_of(bin, bin->space, bin->slab_bytes);
   for (space_t *space = bin->space; space && !slab; space = space->fallback) {
     size_t room = space_room_left(space, bin->budget), most = bin->slab_bytes;
     size_t bytes = room < most ? room : slabs_least_bytes(bin->block_size, space->unit_log2);
-    if (bytes >= bin->block_size && bytes < most)
+    if (bytes >= bin->block_size && space_units(space, bytes) < space_units(space, most))
       slab = take_slab_of(bin, space, bytes);
   }
   return slab;
@@ -257,14 +205,21 @@ bool slabs_have_free(const bin_t *bin)
   return fullest_partial(bin) || bin->slabs[SLAB_RESET] || (bin->current && slab_has_fresh(bin->current));
 }
 
+/* A drain reads it without the lock. */
+static void say_unused(bin_t *bin, bool any) { __atomic_store_n(&bin->may_have_unused, any, __ATOMIC_RELAXED); }
+
 /* Called after blocks have come back to `slab`. One unused slab may stay, so that a program which frees and allocates the last
  * block of one again and again does not open and close it each time. */
 static void slab_after_put(bin_t *bin, run_t *slab)
 {
-  if (unlikely(slab_is_unused(slab)) && slab != bin->current && bin->partial_count > is_partial(slab->list))
+  bool unused = slab_is_unused(slab);
+  if (unlikely(unused) && slab != bin->current && bin->partial_count > is_partial(slab->list)) {
     close_slab(bin, slab);
-  else
-    slab_relist(bin, slab);
+    return;
+  }
+  if (unlikely(unused))
+    say_unused(bin, true);
+  slab_relist(bin, slab);
 }
 
 /* Returns the highest so many of the parts. */
@@ -416,6 +371,8 @@ void slabs_close_unused(bin_t *bin, size_t least)
   run_t *current = bin->current;
   if (current && slab_is_unused(current) && slab_touched(bin, current) >= least)
     close_slab(bin, current);
+  if (!least)
+    say_unused(bin, false);
 }
 
 /* The idle blocks are counted out first, because an empty slab no longer says how many they were. */
@@ -424,6 +381,7 @@ static void slab_reset(bin_t *bin, run_t *slab)
   slab_leave_list(bin, slab);
   count_out(bin, slab);
   slab_empty(slab);
+  say_unused(bin, true);
   slab_enter_list(bin, slab, SLAB_RESET);
 }
 

@@ -12,6 +12,7 @@
  *   B2 a slab is in the list that its free count says: slab_list_of(); only `current` and slabs whose blocks are all fresh, in
  *      the list SLAB_RESET, have fresh blocks
  *   B3 idle == idle blocks of all slabs, and returned_bytes == the length of their purged parts
+ *   B4 a bin with a slab without an outstanding block says may_have_unused, unless a request has just opened that slab
  *
  *   D2 a bin with magazines in its depots is due, unless it is one thread's alone: ticks empty what nobody needs
  *   D3 a bin whose depots are in use (shards) is in the list for forks (bins_with_depots), unless it is one thread's alone; the
@@ -70,6 +71,7 @@ typedef struct bin {
   bool purges_in_puts;   /* one thread's, or with a purge delay of 0 */
   uint8_t puts;          /* of one thread's: so many since the last look at the clock */
   bool purge_failed;     /* the system refused the last purge */
+  bool may_have_unused;  /* a slab may have no outstanding block: one became so since the last look at all of them (B4) */
   uint64_t epoch_ms;     /* when the last epoch of low_idle ended */
   struct bin *due_previous;
 

@@ -31,12 +31,12 @@ static void check_listed_slab(const bin_t *bin, const run_t *slab, unsigned list
   expect(slab != bin->current || list != SLAB_RESET, "B2", "the current slab is among the reset ones", slab->start);
 }
 
-/* B1 to B3, of all slabs of a bin. Each slab is counted off in the census, so a list that leads in a circle ends the program
+/* B1 to B4, of all slabs of a bin. Each slab is counted off in the census, so a list that leads in a circle ends the program
  * too. */
 static void check_slab_lists(bin_t *bin)
 {
   size_t slabs = 0, partial = 0, capacity = 0, out = 0, idle = 0, returned = 0;
-  bool current = false;
+  bool current = false, unused = false;
   for (unsigned list = 0; list < SLAB_LISTS; list++) {
     const run_t *previous = NULL;
     for (run_t *slab = bin->slabs[list]; slab; previous = slab, slab = slab->next) {
@@ -49,6 +49,7 @@ static void check_slab_lists(bin_t *bin)
       idle += slab->idle;
       returned += slab_parts_length(slab, slab->purged);
       current |= slab == bin->current;
+      unused |= slab_is_unused(slab);
     }
   }
   expect(current || !bin->current, "B2", "the current slab is in no list", bin->current);
@@ -58,6 +59,7 @@ static void check_slab_lists(bin_t *bin)
   expect_count(bin->outstanding, out, "B1", "blocks out of the slabs");
   expect_count(bin->idle, idle, "B3", "idle blocks");
   expect_count(bin->returned_bytes, returned, "B3", "bytes of slabs that were returned");
+  expect(!unused || bin->may_have_unused, "B4", "a bin does not know of its unused slab", bin);
 }
 
 /* C3. Nobody counts them, so a circle is found by a magazine that is met again. */
@@ -78,7 +80,7 @@ static void check_depot(const bin_t *bin, const depot_t *depot)
   size_t count = 0;
   for (void **magazine = depot->newest; magazine; magazine = magazine_below(magazine), count++) {
     expect(count < depot->count, "D1", "more magazines in the depot than counted, or a cycle", magazine);
-    expect(census_entries(bin, magazine_top(magazine), "D1") > 0, "D1", "an empty magazine in the depot", magazine);
+    expect(census_entries(bin, magazine_last(magazine), "D1") > 0, "D1", "an empty magazine in the depot", magazine);
   }
   expect_count(depot->count, count, "D1", "magazines in the depot");
   check_empties(depot->empties);

@@ -118,10 +118,31 @@ static void check_caches(const thread_t *thread)
   }
 }
 
-/* T1. The sentinel must still be empty: every class without a magazine pops from it. */
+static size_t counted_in(const magazines_t *magazines, heap_t *heap)
+{
+  size_t bytes = 0;
+  FOR_EACH_BIN(bin, heap)
+    if (bin_has_magazines(bin))
+      bytes += magazines_counted(magazines, bin);
+  return bytes;
+}
+
+/* W2. */
+static void check_allowance(const thread_t *thread)
+{
+  const allowance_t *allowance = &thread->allowance;
+  size_t own = counted_in(&thread->default_magazines, &default_heap) + (thread_spare_units(&thread->spares) << UNIT_LOG2),
+         heaps = 0;
+  for (heap_cache_t *cache = NULL; (cache = thread_next_cache(thread, cache)) != NULL;)
+    heaps += counted_in(&cache->magazines, cache->heap);
+  expect_count((size_t)((ptrdiff_t)allowance->allowed - allowance->left), own, "W2", "bytes in caches of the default heap");
+  expect_count(allowance->of_heaps, heaps, "W2", "bytes in caches of other heaps");
+}
+
+/* T1, W1. The sentinel must still be empty: every class without a magazine pops from it. */
 void check_threads(void)
 {
-  size_t threads = 0;
+  size_t threads = 0, allowed = 0;
   bool self = !thread_is_usable(thread_self);
   const thread_t *previous = NULL;
   for (thread_t *thread = threads_first(); thread; previous = thread, thread = thread->next, threads++) {
@@ -129,7 +150,10 @@ void check_threads(void)
     expect(thread_is_usable(thread), "T1", "a thread that has ended is in the list", thread);
     self |= thread == thread_self;
     check_caches(thread);
+    check_allowance(thread);
+    allowed += thread->allowance.allowed;
   }
+  expect_count(allowances_granted(), allowed, "W1", "bytes that threads are allowed");
   expect(self, "T1", "the calling thread is not in the list", thread_self);
   expect_count(bin_threads, max_size(threads, 1), "T1", "threads");
   for (unsigned i = 0; i < MAGAZINE_WORDS; i++)

@@ -317,13 +317,6 @@ void large_fold_figures(thread_t *thread)
   count_spare(spares, -spares->live_blocks, -spares->live_bytes);
 }
 
-/* More threads keep less each, so that all of them together stay below the bound. */
-static bool may_keep(size_t units)
-{
-  size_t threads = __atomic_load_n(&bin_threads, __ATOMIC_RELAXED);
-  return units <= SPARE_BYTES >> UNIT_LOG2 && units * threads <= SPARE_BYTES_ALL >> UNIT_LOG2;
-}
-
 /* Makes a live run a spare. Only one thread can do that, so of two frees of one block the second finds that it is not live. */
 static bool claim_run(run_t *run)
 {
@@ -367,8 +360,10 @@ bool large_note_entry(void *block, profile_entry_t *entry)
   return live;
 }
 
-/* If the thread has enough spares, the block goes the long way, where a second free is found too. So does one that is in a
- * profile. */
+static ptrdiff_t spare_bytes(unsigned i) { return (ptrdiff_t)(i + 1) << UNIT_LOG2; }
+
+/* If the thread has enough spares, or its allowance is used up, the block goes the long way, where a second free is found too.
+ * So does one that is in a profile. */
 bool large_give_spare(void *block, const char *call, thread_t *thread)
 {
   spares_t *spares = &thread->spares;
@@ -377,23 +372,24 @@ bool large_give_spare(void *block, const char *call, thread_t *thread)
     return false;
   unsigned i = run->units - 1;
   /* The limits are looked at before the run is claimed: a claimed run could not be given back as a live one. */
-  if (spares->count[i] == SPARE_DEPTH || !may_keep(spares->units + run->units))
+  if (spares->count[i] == SPARE_DEPTH || thread->allowance.left < spare_bytes(i))
     return false;
   if (!claim_run(run))
     fatal_misuse_of_block(call, block, FREED_TWICE, &default_heap, run->size, NULL);
   count_spare(spares, -(size_t)1, -run->size);
   spares->of[i][spares->count[i]++] = run;
-  spares->units += run->units;
+  thread->allowance.left -= spare_bytes(i);
   return true;
 }
 
 /* The place is emptied, so that a fork which loses this thread finds each spare once (large_give_lost_spares()). */
-static run_t *pop_spare(spares_t *spares, unsigned i)
+static run_t *pop_spare(thread_t *thread, unsigned i)
 {
+  spares_t *spares = &thread->spares;
   run_t **place = &spares->of[i][--spares->count[i]], *run = *place;
   *place = NULL;
   spares->low[i] = (uint8_t)min_size(spares->low[i], spares->count[i]);
-  spares->units -= i + 1;
+  thread->allowance.left += spare_bytes(i);
   return run;
 }
 
@@ -404,7 +400,7 @@ void *large_take_spare(thread_t *thread, size_t size)
   unsigned i = (unsigned)((size - 1) >> UNIT_LOG2);
   if (!spares->count[i])
     return NULL;
-  run_t *run = pop_spare(spares, i);
+  run_t *run = pop_spare(thread, i);
   size = round_up(size, os_page_size());
   set_size(run, size);
   count_spare(spares, 1, size);
@@ -412,17 +408,21 @@ void *large_take_spare(thread_t *thread, size_t size)
   return run->start;
 }
 
-static void shrink_spares(spares_t *spares, unsigned i, unsigned by)
+static void shrink_spares(thread_t *thread, unsigned i, unsigned by)
 {
   while (by--)
-    give_run(&default_heap, pop_spare(spares, i), false);
+    give_run(&default_heap, pop_spare(thread, i), false);
 }
 
 void large_flush_spares(thread_t *thread)
 {
   spares_t *spares = &thread->spares;
-  for (unsigned i = 0; i < SPARE_UNITS_MOST && spares->units; i++)
-    shrink_spares(spares, i, spares->count[i]);
+  uint64_t counts[sizeof spares->count / sizeof(uint64_t)];
+  __builtin_memcpy(counts, spares->count, sizeof counts);
+  if (!(counts[0] | counts[1])) /* most threads have none when they end */
+    return;
+  for (unsigned i = 0; i < SPARE_UNITS_MOST; i++)
+    shrink_spares(thread, i, spares->count[i]);
 }
 
 /* Gives back as many spares of each length as were never needed since the last tick. */
@@ -430,7 +430,7 @@ void large_tick_spares(thread_t *thread)
 {
   spares_t *spares = &thread->spares;
   for (unsigned i = 0; i < SPARE_UNITS_MOST; i++) {
-    shrink_spares(spares, i, spares->low[i]);
+    shrink_spares(thread, i, spares->low[i]);
     spares->low[i] = spares->count[i];
   }
 }

@@ -30,16 +30,34 @@ static size_t bytes_lacking(const request_t *r)
 
 /* Returns to the system all free units, and what the default heap has cached. That helps only if the system refused, and not
  * the budget. */
-static bool trim_process(heap_t *heap, const request_t *r)
+static void trim_process(heap_t *heap, const request_t *r)
 {
   if (!HAS_SYSTEM || heap_is_guest(heap) || (heap_has_granules(heap) && !granular_may_leave(heap)) ||
       !budget_allows(&heap->budget, bytes_lacking(r)))
-    return false;
+    return;
   if (!heap_is_default(heap))
     heap_drain(&default_heap, r->call);
   huge_unmap_left();
   space_purge(&space_of_process, 0);
-  return true;
+}
+
+/* Changes whenever memory comes back that a request could be served from, except free blocks of its class. */
+static uint64_t memory_changes(const heap_t *heap)
+{
+  return HAS_SYSTEM && heap->space ? space_changes(heap->space) + space_changes(&space_of_process) + huge_purged_bytes() : 0;
+}
+
+/* Says whether another try may succeed where the last one failed, after something was given up. A heap without slabs, or whose
+ * blocks wait in a quarantine, has other places to look at, so it always may. A process at its limit asks very often, and each
+ * try that fails asks the system. */
+static bool may_succeed_now(heap_t *heap, const request_t *r, uint64_t before)
+{
+  if (!HAS_SYSTEM || !heap->space || heap_is_headed(heap) || heap_has_granules(heap) || heap_may_be_apart(heap) ||
+      memory_changes(heap) != before)
+    return true;
+  unsigned c = heap_class_for(heap, r->size, r->alignment);
+  bin_t *bin = c ? published_bin(heap, c) : NULL;
+  return bin && bin_has_free(bin);
 }
 
 /* Says that no mapping of that size will be had, whatever is given back for it. */
@@ -62,10 +80,14 @@ static void *take_own(heap_t *heap, request_t *r)
   /* Draining would cost every thread its magazines, and could not help. */
   if (is_hopeless(heap, r) || !may_drain(heap))
     return NULL;
+  uint64_t changes = memory_changes(heap);
   heap_drain(heap, r->call);
-  void *block = take_again(heap, r);
-  if (!block && trim_process(heap, r))
-    block = take_again(heap, r);
+  void *block = may_succeed_now(heap, r, changes) ? take_again(heap, r) : NULL;
+  if (!block) {
+    changes = memory_changes(heap);
+    trim_process(heap, r);
+    block = may_succeed_now(heap, r, changes) ? take_again(heap, r) : NULL;
+  }
   /* A large block has no class, so there is nothing that it could borrow. */
   unsigned c = !HAS_SYSTEM || block || !heap->space ? 0 : heap_class_for(heap, size_with_guard(heap, r), r->alignment);
   return c ? heap_borrow(heap, c + 1, heap_block_size(heap, c) * BORROW_FACTOR, r) : block;

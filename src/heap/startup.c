@@ -44,6 +44,7 @@ COLD bool manager_bring_up(void)
     os_has_names = settings.names;
     tool_settle();
     up = space_init();
+    allowances_init(settings.cache_bytes);
   }
   if (up && !manager_came_up) {
     default_heap.space = &space_of_process;

@@ -56,7 +56,36 @@ static void tick_thread(thread_t *thread)
 {
   large_tick_spares(thread);
   tick_magazines(&thread->default_magazines, &default_heap);
+  allowance_shrink(&thread->allowance);
   thread_begin_tick(thread);
+}
+
+/* Largest first: a block of any class costs the same to get again. Half of the allowance is left, so that the thread does not
+ * come here again at once. */
+static void shrink_to_allowance(thread_t *thread)
+{
+  ptrdiff_t least = (ptrdiff_t)(thread->allowance.allowed / 2);
+  large_flush_spares(thread);
+  for (unsigned c = CLASS_CACHED; c && allowance_left(&thread->allowance) < least; c--) {
+    bin_t *bin = published_bin(&default_heap, c);
+    if (bin && bin_has_magazines(bin))
+      magazines_flush(&thread->default_magazines, bin);
+  }
+  if (allowance_left(&thread->allowance) < 0) {
+    thread_begin_tick(thread);
+    thread_tick_caches(thread, CACHES_PER_LOOK, heap_flush_magazines);
+  }
+}
+
+/* Once the allowance does not grow any more, what was not used since the last look goes first. */
+COLD void heap_settle_thread(thread_t *thread)
+{
+  if (allowance_grow(&thread->allowance) && allowance_left(&thread->allowance) >= 0)
+    return;
+  large_tick_spares(thread);
+  tick_magazines(&thread->default_magazines, &default_heap);
+  if (allowance_left(&thread->allowance) < 0)
+    shrink_to_allowance(thread);
 }
 
 /* Ticks some of the bins that are due. If another thread looks at all heaps just now, the next look at the clock will do. */
@@ -136,6 +165,8 @@ COLD static void begin_helpers_due(void)
 /* Beside a thread that returns memory a thread ticks what is its own, and no more. */
 COLD void heap_look_at_clock(thread_t *thread)
 {
+  if (unlikely(allowance_left(&thread->allowance) < 0))
+    heap_settle_thread(thread);
   if (HAS_SYSTEM && unlikely(__atomic_load_n(&helpers_due, __ATOMIC_RELAXED)))
     begin_helpers_due();
   if (settings.purge_delay_ms == PURGE_NEVER)

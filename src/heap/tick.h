@@ -10,9 +10,12 @@
  * on with a purge that is under way. */
 enum { SLOW_PATHS_PER_LOOK = 8 };
 void heap_look_at_clock(thread_t *thread);
+
+/* The thread's caches are more than its allowance: it is granted more, or they become less. */
+void heap_settle_thread(thread_t *thread);
 static inline void heap_after_slow_path(thread_t *thread)
 {
-  if (unlikely(++thread->slow_paths % SLOW_PATHS_PER_LOOK == 0 || space_purge_is_under_way(&space_of_process)))
+  if (unlikely(++thread->allowance.slow_paths % SLOW_PATHS_PER_LOOK == 0 || space_purge_is_under_way(&space_of_process)))
     heap_look_at_clock(thread);
 }
 

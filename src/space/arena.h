@@ -59,6 +59,7 @@ typedef struct arena {
   span_tree_t room;                  /* its map: the free units */
   size_t slot, slots;                /* of the window; 0 slots: it is in none */
   uint8_t huge_pages;                /* option.h */
+  bool refused;                      /* the system refused the last units that it was asked for */
   bool forked;                       /* since it was made: its huge pages may be a child's too */
   uint32_t open_page;                /* the last page of 2 MiB that was opened (huge_pages.h), NO_PAGE, or NEVER_OPENED */
   word_t *huge;                      /* of an arena of the window: a bit for each 2 MiB that may be a huge page, */

@@ -25,6 +25,7 @@ static void give_moved(run_t *run)
   run_become(run, RUN_NONE, NULL);
   arena_give_unmapped(arena, at, at + units);
   space_of_process.used_units -= units;
+  space_note_change(&space_of_process);
   space_note_longest(arena);
 }
 

@@ -30,6 +30,7 @@ static bool purge_units(arena_t *arena, size_t from, size_t to)
   space_note_longest(arena);
   if (purged) {
     low_water_lessen(&space->low_dirty, to - from);
+    space_note_change(space); /* a trim that met them neither free nor dirty is not the last */
     space->purged_bytes += (uint64_t)(to - from) << arena->unit_log2;
   } else {
     space_add_dirty(space, to - from);
@@ -60,10 +61,14 @@ static bool purge_range(arena_t *arena, purge_pass_t *pass, size_t most, size_t 
     return false;
   from = to - min_size(to - from, most);
   pass->below = from;
-  if (purge_units(arena, from, to))
+  if (purge_units(arena, from, to)) {
     *purged += to - from;
-  else if (to - from > 1)
-    *purged += purge_each(arena, from, to);
+    pass->changes++;
+  } else if (to - from > 1) {
+    size_t each = purge_each(arena, from, to);
+    *purged += each;
+    pass->changes += each;
+  }
   return true;
 }
 
@@ -74,7 +79,8 @@ static void set_arenas_left(purge_pass_t *pass, size_t left) { __atomic_store_n(
 static void begin_pass(const space_t *space, purge_pass_t *pass, size_t keep, size_t units)
 {
   pass->keep = keep;
-  pass->trims = false;
+  pass->trims = pass->refused = false;
+  pass->changes = 0;
   pass->whole_pages = keep && !space->fixed;
   pass->left = units;
   pass->below = SIZE_MAX;
@@ -88,11 +94,21 @@ static arena_t *arena_of_pass(const space_t *space, const purge_pass_t *pass)
   return arena && arena->space == space ? arena : NULL;
 }
 
+static void unmap_idle(space_t *space, purge_pass_t *pass, arena_t *arena)
+{
+  uint32_t holes = arena->hole_count, committed = arena->committed;
+  pass->refused |= !arena_unmap_idle(arena, pass->trims ? SIZE_MAX : STEP_HOLES);
+  if (arena->hole_count == holes && arena->committed == committed)
+    return;
+  pass->changes++;
+  space_note_change(space);
+}
+
 /* A trim visits arenas without dirty units, too: they may have addresses to give back. */
-static void leave_arena(const space_t *space, purge_pass_t *pass, arena_t *arena)
+static void leave_arena(space_t *space, purge_pass_t *pass, arena_t *arena)
 {
   if (arena && !space->fixed)
-    arena_unmap_idle(arena, pass->trims ? SIZE_MAX : STEP_HOLES);
+    unmap_idle(space, pass, arena);
   bool done = !pass->left || (!pass->trims && space->dirty_units <= pass->keep);
   size_t left = done ? 0 : pass->arenas_left - 1;
   if (!done && !left && pass->whole_pages) {
@@ -120,15 +136,30 @@ static size_t go_on(space_t *space, purge_pass_t *pass, size_t ranges, size_t un
   return purged;
 }
 
+/* A trim that returned everything leaves nothing for the next one, until units are given back or mapped. A process at its limit
+ * trims at each request that fails, and a pass looks at every page of every arena. */
+static bool is_trimmed(space_t *space)
+{
+  lock_acquire(&space->lock);
+  bool trimmed = space->trimmed_at == 1 + space->changes + arena_maps();
+  lock_release(&space->lock);
+  return trimmed;
+}
+
 /* A fork in the middle would leave the child units that are neither free nor of a run, so the gate is entered first. */
 static size_t purge_until(space_t *space, size_t keep, bool trims)
 {
   purge_pass_t pass;
+  if (trims && is_trimmed(space))
+    return 0;
   lock_t *gate = gate_enter(GATE_SYSTEM);
   lock_acquire(&space->lock);
   begin_pass(space, &pass, keep, SIZE_MAX);
   pass.trims = trims;
+  uint64_t before = 1 + space->changes + arena_maps();
   size_t purged = go_on(space, &pass, SIZE_MAX, SIZE_MAX);
+  if (trims) /* the lock was open in between, for others that give units back */
+    space->trimmed_at = pass.refused || space->dirty_units ? 0 : before + pass.changes;
   lock_release(&space->lock);
   gate_leave(gate);
   return purged << space->unit_log2;

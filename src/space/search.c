@@ -83,7 +83,9 @@ NOINLINE static run_t *search_further(space_t *space, size_t units, size_t align
     arena_t *arena = new_arena(space);
     taken = arena ? take_from(arena, units, alignment, true, &run) : NO_MEMORY;
   }
-  return taken == TAKEN || search_arenas(units, alignment, true, ANY_NODE, &run) == TAKEN ? run : NULL;
+  if (taken == TAKEN || (taken == NO_MEMORY && node == ANY_NODE)) /* which has been asked of all */
+    return run;
+  return search_arenas(units, alignment, true, ANY_NODE, &run) == TAKEN ? run : NULL;
 }
 
 run_t *space_search(space_t *space, size_t units, size_t alignment)

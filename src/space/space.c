@@ -243,6 +243,14 @@ bool space_lengthen(space_t *space, run_t *run, size_t units)
 
 /* ---- giving them back ---- */
 
+uint64_t space_changes(const space_t *space)
+{
+  uint64_t changes = 0;
+  for (; space; space = space->fallback)
+    changes += __atomic_load_n(&space->changes, __ATOMIC_RELAXED);
+  return changes;
+}
+
 /* Makes units [from, to) free. The caller holds the lock of the space, and this function opens it, because the purge that may
  * follow takes it itself. */
 static void give_units(arena_t *arena, size_t from, size_t to)
@@ -251,6 +259,7 @@ static void give_units(arena_t *arena, size_t from, size_t to)
   arena_give(arena, from, to);
   space_note_longest(arena);
   space->used_units -= to - from;
+  space_note_change(space);
   space_add_dirty(space, to - from);
   bool at_once = HAS_SYSTEM && unlikely(space->dirty_units > space->dirty_most) && !space->purge_failed;
   lock_release(&space->lock);

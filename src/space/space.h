@@ -24,6 +24,8 @@ typedef struct purge_pass {
   bool whole_pages;   /* it is at the first round */
   size_t keep;        /* dirty units that it leaves in the space */
   bool trims;         /* it visits all arenas, also those without dirty units */
+  bool refused;       /* some idle addresses could not be unmapped */
+  uint64_t changes;   /* of the space, that it has made itself */
   size_t left;        /* units that it may still purge: what becomes dirty meanwhile waits for a tick of its own */
   size_t arenas_left; /* slots up to the one that it is at; 0: it is done */
   size_t below;       /* it has passed the units from here on in that one */
@@ -43,6 +45,8 @@ typedef struct space {
   size_t used_units, dirty_units;
   size_t dirty_most;     /* of the process's space: beyond it units are purged at once; else SIZE_MAX */
   low_water_t low_dirty; /* of dirty_units */
+  uint64_t changes;      /* how often units were given back, purged or unmapped */
+  uint64_t trimmed_at;   /* 1, `changes` and the maps of arenas when a trim had returned all it could; or 0 */
   bool unpaid;           /* a region of the system's memory whose dirty units nobody was charged for */
   uint64_t purged_bytes;
   uint64_t epoch_ms; /* when the last epoch ended */
@@ -148,6 +152,14 @@ static inline void space_sub_dirty(space_t *space, size_t units)
 
 /* The free units of the arena have changed. Under the lock. */
 void space_note_longest(const arena_t *arena);
+
+/* Units were given back or unmapped; and how often that was so, in this space and those that it falls back to. A reader
+ * without the lock decides only whether a request is worth another try. */
+static inline void space_note_change(space_t *space)
+{
+  __atomic_store_n(&space->changes, space->changes + 1, __ATOMIC_RELAXED);
+}
+uint64_t space_changes(const space_t *space);
 
 /* Does the next steps of the pass that is under way, of 2 MiB and 8 system calls at most. */
 void space_purge_step(space_t *space, size_t steps);

@@ -73,27 +73,39 @@ static bool page_is_idle(const arena_t *arena, size_t page)
          bits_next_set(arena->dirty, from, to) == to;
 }
 
-/* Tries each stretch of idle pages once, and at most so many. */
-static void make_holes(arena_t *arena, size_t most)
+/* Tries each stretch of idle pages once, and at most so many. False: some may be left. */
+static bool make_holes(arena_t *arena, size_t most)
 {
   size_t end = arena->committed / HUGE_PAGE_UNITS;
-  for (size_t page = 0; page < end && most && hole_stretches < HOLES_MOST; page++) {
+  bool all = true;
+  for (size_t page = 0; page < end; page++) {
     size_t next = page;
     while (next < end && page_is_idle(arena, next))
       next++;
     if (next == page)
       continue;
+    if (!most || hole_stretches >= HOLES_MOST)
+      return false;
     if (os_unmap(huge_page_start(arena, page), huge_pages_bytes(arena, next - page))) {
       huge_pages_unmap(arena, page * HUGE_PAGE_UNITS, next * HUGE_PAGE_UNITS);
       mark_holes(arena, page, next, true);
       forget_moved(arena, page * HUGE_PAGE_UNITS, next * HUGE_PAGE_UNITS);
+    } else {
+      all = false;
     }
     most--;
     page = next;
   }
+  return all;
 }
 
 /* ---- mapping them ---- */
+
+static uint64_t maps; /* how often units were mapped, of all arenas */
+
+uint64_t arena_maps(void) { return __atomic_load_n(&maps, __ATOMIC_RELAXED); }
+
+static void count_map(void) { __atomic_fetch_add(&maps, 1, __ATOMIC_RELAXED); }
 
 /* The records come first: a unit is mapped only when its descriptor is there. */
 static os_mapped_t commit(arena_t *arena, size_t end)
@@ -105,6 +117,7 @@ static os_mapped_t commit(arena_t *arena, size_t end)
     mapped = os_map_at(start, bytes);
   if (mapped != OS_MAPPED)
     return mapped;
+  count_map();
   huge_pages_map(arena, arena->committed, end);
   arena->committed = (uint32_t)end;
   return OS_MAPPED;
@@ -117,8 +130,9 @@ static void cut(arena_t *arena)
   arena->unit_count = arena->committed;
 }
 
-/* Maps some units more than needed, so that there are few calls; if that is refused, only those needed. What is mapped counts
- * against a limit on memory, so under one the extra is small; otherwise it may end with a huge page. */
+/* Maps some units more than needed, so that there are few calls; if that is refused, only those needed. Until the system maps
+ * again, each request asks for no more than it needs. What is mapped counts against a limit on memory, so under one the extra
+ * is small; otherwise it may end with a huge page. */
 static taken_t grow(arena_t *arena, size_t end)
 {
   size_t more = arena->committed / COMMIT_SHARE, limit = os_memory_limit;
@@ -127,9 +141,10 @@ static taken_t grow(arena_t *arena, size_t end)
     more = min_size(more, limit / COMMIT_LIMIT_SHARE >> arena->unit_log2);
   else if (huge_pages_are_wanted(arena, end + more))
     more = round_up(end + more, HUGE_PAGE_UNITS) - end;
-  os_mapped_t mapped = commit(arena, min_size(end + more, arena->unit_count));
+  os_mapped_t mapped = arena->refused ? OS_NO_MEMORY : commit(arena, min_size(end + more, arena->unit_count));
   if (mapped != OS_MAPPED)
     mapped = commit(arena, end);
+  arena->refused = mapped == OS_NO_MEMORY;
   if (mapped == OS_OCCUPIED)
     cut(arena);
   return taken_of(mapped);
@@ -257,6 +272,7 @@ static taken_t fill_holes(arena_t *arena, size_t from, size_t to)
       arena_forget(arena, page * HUGE_PAGE_UNITS, next * HUGE_PAGE_UNITS);
       return NO_ROOM;
     }
+    count_map();
     huge_pages_map(arena, page * HUGE_PAGE_UNITS, next * HUGE_PAGE_UNITS);
     page = bits_next_set(arena->holes, next, end);
   }
@@ -326,6 +342,7 @@ void arena_give_unmapped(arena_t *arena, size_t from, size_t to)
 {
   forget_moved(arena, from, to);
   if (os_map_at(arena->base + (from << arena->unit_log2), (to - from) << arena->unit_log2) == OS_MAPPED) {
+    count_map();
     huge_pages_map(arena, from, to);
     span_set(&arena->room, from, to);
   } else {
@@ -414,11 +431,12 @@ static size_t end_of_use(const arena_t *arena)
   return 0;
 }
 
-void arena_unmap_idle(arena_t *arena, size_t most_holes)
+bool arena_unmap_idle(arena_t *arena, size_t most_holes)
 {
   size_t page_units = max_size(os_page_size() >> arena->unit_log2, 1), end = round_up(end_of_use(arena), page_units);
   size_t units = arena->committed - end, pages = (end + HUGE_PAGE_UNITS - 1) / HUGE_PAGE_UNITS;
-  if (units && os_unmap(arena->base + (end << arena->unit_log2), units << arena->unit_log2)) {
+  bool unmapped = !units || os_unmap(arena->base + (end << arena->unit_log2), units << arena->unit_log2);
+  if (units && unmapped) {
     arena->committed = (uint32_t)end;
     if (arena->holes) {
       mark_holes(arena, pages, HUGE_PAGES_MOST, false);
@@ -427,6 +445,5 @@ void arena_unmap_idle(arena_t *arena, size_t most_holes)
     huge_pages_contract(arena, end);
     arena_give_records(arena, end);
   }
-  if (arena->holes)
-    make_holes(arena, most_holes);
+  return (!arena->holes || make_holes(arena, most_holes)) && unmapped;
 }

@@ -50,8 +50,11 @@ void arena_begin_purge(arena_t *arena, size_t from, size_t to);
 void arena_end_purge(arena_t *arena, size_t from, size_t to, bool purged);
 
 /* Unmaps the units behind the last one that is used or dirty, and their records. Before it, unmaps at most `most_holes`
- * stretches of 2 MiB pages without such a unit. Touches no memory. */
-void arena_unmap_idle(arena_t *arena, size_t most_holes);
+ * stretches of 2 MiB pages without such a unit. Touches no memory. False: some idle addresses are still mapped. */
+bool arena_unmap_idle(arena_t *arena, size_t most_holes);
+
+/* Returns how often units were mapped, of all arenas. */
+uint64_t arena_maps(void);
 
 /* Says that a run starts there, or none any more. */
 void arena_set_start(arena_t *arena, size_t unit, bool is_start);

@@ -188,7 +188,7 @@ void thread_drop_cache(thread_t *thread, struct pool_heap *heap, bool forget)
 {
   heap_cache_t *cache = find_cache(thread, heap);
   if (cache)
-    magazines_init(&cache->magazines, &cache->cache, thread->number);
+    magazines_init(&cache->magazines, &cache->cache, thread->number, &thread->allowance, true);
   if (cache && forget)
     forget_cache(thread, cache);
 }
@@ -251,7 +251,7 @@ static bool make_magazines(thread_t *thread, struct pool_heap *heap)
     return false;
   cache->heap = heap;
   cache->owner = thread;
-  magazines_init(&cache->magazines, &cache->cache, thread->number);
+  magazines_init(&cache->magazines, &cache->cache, thread->number, &thread->allowance, true);
   lock_acquire(&threads_lock);
   bool room = widen_chains(thread);
   if (room) {

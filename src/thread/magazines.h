@@ -25,6 +25,7 @@
 
 #include "bin/bin.h"
 #include "os/thread_local.h"
+#include "thread/allowance.h"
 
 typedef struct loaded {
   void *top;
@@ -116,21 +117,25 @@ static inline default_loaded_t default_loaded_for(size_t size)
 /* The magazines of one class that are not loaded, each list linked through word 0. */
 typedef struct stock {
   void **full;
-  void **empties; /* that were full and have been used up */
-  void **seen;    /* loaded.below at the last tick */
-  uint8_t count;  /* of full ones */
-  uint8_t low;    /* the fewest since the last tick */
-  uint8_t small;  /* exchanges with the bin until magazines are full: beside many threads they begin small */
+  void **empties;     /* that were full and have been used up */
+  void **seen;        /* loaded.below at the last tick */
+  uint8_t count;      /* of full ones */
+  uint8_t low;        /* the fewest since the last tick */
+  uint16_t magazines; /* that the thread has of the class, loaded and empty ones too, */
+  uint32_t price;     /* and what each counts of its allowance: as much as the largest that it has noted */
 } stock_t;
 
 /* Everything a thread holds of one heap. */
 typedef struct magazines {
   cache_t *cache;
+  allowance_t *allowance;
+  bool of_heap;   /* not the default one: other threads may flush them */
   uint8_t number; /* of the thread, modulo 256; it tells the shard of a depot where there are few processors */
   stock_t of[CLASS_CACHED + 1];
 } magazines_t;
 
-void magazines_init(magazines_t *magazines, cache_t *cache, unsigned number);
+/* Without an allowance nothing is counted. */
+void magazines_init(magazines_t *magazines, cache_t *cache, unsigned number, allowance_t *allowance, bool of_heap);
 
 /* The loaded magazine is empty: a block from the stock, the bin's depot or its slabs. NULL: the bin has none. */
 void *magazines_refill(magazines_t *magazines, bin_t *bin);
@@ -156,6 +161,9 @@ uint64_t magazines_stamp(const magazines_t *magazines);
 
 /* Forgets all loaded magazines: the cache is as before the thread's first one. */
 void magazines_forget(cache_t *cache);
+
+/* Returns how many bytes of the allowance the magazines of one class count. */
+size_t magazines_counted(const magazines_t *magazines, const bin_t *bin);
 
 /* Returns how many blocks of one class are in them. Any thread may ask. */
 size_t magazines_count(const magazines_t *magazines, unsigned size_class);

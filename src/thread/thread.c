@@ -50,7 +50,11 @@ static uint8_t next_number;
 static uint32_t count;
 
 /* A division by the count follows, so without a thread it is 1. */
-static void count_threads(void) { __atomic_store_n(&bin_threads, count ? count : 1, __ATOMIC_RELAXED); }
+static void count_threads(void)
+{
+  __atomic_store_n(&bin_threads, count ? count : 1, __ATOMIC_RELAXED);
+  allowances_divide(count);
+}
 
 /* ---- records ---- */
 
@@ -76,6 +80,7 @@ static void live_enter(thread_t *thread)
   live = thread;
   count++;
   count_threads();
+  allowance_begin(&thread->allowance);
   lock_release(&threads_lock);
 }
 
@@ -83,6 +88,7 @@ static void live_enter(thread_t *thread)
 static void live_leave(thread_t *thread)
 {
   thread_forget_caches(thread);
+  allowance_end(&thread->allowance);
   *(thread->previous ? &thread->previous->next : &live) = thread->next;
   if (thread->next)
     thread->next->previous = thread->previous;
@@ -135,7 +141,7 @@ COLD static thread_t *thread_start(void)
   if (!thread)
     return NULL;
   thread->number = __atomic_fetch_add(&next_number, 1, __ATOMIC_RELAXED);
-  magazines_init(&thread->default_magazines, own_cache(thread), thread->number);
+  magazines_init(&thread->default_magazines, own_cache(thread), thread->number, &thread->allowance, false);
   shared_clear(&thread->spares, sizeof thread->spares);
   thread->ready = threads_default_is_reached ? NULL : thread->default_magazines.cache;
   thread->counts = 0;
@@ -267,7 +273,7 @@ static void lose(thread_t *thread)
   if (copy)
     *copy = *thread->default_magazines.cache;
   else
-    magazines_init(&thread->default_magazines, &nothing, thread->number);
+    magazines_init(&thread->default_magazines, &nothing, thread->number, NULL, false);
   thread->default_magazines.cache = copy ? copy : &nothing;
   thread->is_lost = true;
   thread->previous = NULL;
@@ -290,4 +296,5 @@ void threads_forget_others(void (*give)(thread_t *thread))
     live->next = live->previous = NULL;
   count = live != NULL;
   count_threads();
+  allowances_forget_others(live ? &live->allowance : NULL);
 }

@@ -30,18 +30,23 @@ typedef struct reach_list {
 
 /* Large runs of the default heap that the thread has freed and keeps for its next blocks of the same length. */
 enum {
-  SPARE_UNITS_MOST = 16,    /* the length of the longest: 1 MiB */
-  SPARE_DEPTH = 4,          /* how many of one length */
-  SPARE_BYTES = 2 << 20,    /* the most of a thread */
-  SPARE_BYTES_ALL = 4 << 20 /* the most of all threads, divided among them */
+  SPARE_UNITS_MOST = 16, /* the length of the longest: 1 MiB */
+  SPARE_DEPTH = 4        /* how many of one length */
 };
 typedef struct spares {
   run_t *of[SPARE_UNITS_MOST][SPARE_DEPTH];
   uint8_t count[SPARE_UNITS_MOST];
   uint8_t low[SPARE_UNITS_MOST];  /* the fewest since the last tick */
-  uint32_t units;                 /* in all of them */
   size_t live_blocks, live_bytes; /* what is to be added to the default heap's figures, modulo 2^64. The owner's to write */
 } spares_t;
+
+static inline size_t thread_spare_units(const spares_t *spares)
+{
+  size_t units = 0;
+  for (size_t i = 0; i < SPARE_UNITS_MOST; i++)
+    units += spares->count[i] * (i + 1);
+  return units;
+}
 
 /* Where pool_heap_alloc() finds the cache of a heap: by a byte of the heap's address. Another heap with the same byte takes the
  * slot over; the chains below have them all. No heap has the address NOT_A_HEAP, which keeps NULL out of its slot, 0. A heap
@@ -72,11 +77,11 @@ typedef struct thread {
   bool busy;            /* with the magazines of a heap in `chains` */
   uint8_t number;       /* modulo 256 */
   bool is_lost;         /* to this process, the child of a fork */
-  uint32_t slow_paths;  /* taken so far */
   uint32_t sample_left; /* blocks up to the next sample, and with it; 0: not drawn yet */
   uint32_t counts;      /* for which profile the thread counts what it allocates; 0: for none */
   uint64_t count_left;  /* bytes up to the next block that is in that profile, and with its first */
   uint64_t looked_ms;   /* when it last let go of idle magazines */
+  allowance_t allowance;
   struct thread *next, *previous;
   cache_t *ready; /* default_magazines.cache, if the fast paths find it */
   magazines_t default_magazines;
@@ -86,11 +91,11 @@ typedef struct thread {
   uint32_t cache_count;
   heap_cache_t *due_first, *due_last; /* those with something in them, the next to be ticked first. Under threads_lock */
   uint32_t due_count;
-  uint32_t due_left;                      /* of those that were there when the tick began. The owner's alone */
+  uint32_t due_left; /* of those that were there when the tick began. The owner's alone */
+  cache_t *hidden; /* where fast paths do not find the default heap's cache, if that is another place; kept for the next time */
   struct pool_heap *heap_at[CACHE_SLOTS]; /* the first is written to when the record is made */
   cache_t *cache_at[CACHE_SLOTS];
   thread_invalid_t invalid;
-  cache_t *hidden; /* where fast paths do not find the default heap's cache, if that is another place; kept for the next time */
 } thread_t;
 
 /* The calling thread's record. Before the thread has one, and after its end, this is a record with nothing in it. */

@@ -31,7 +31,7 @@ static void all_new(unsigned c)
                                .budget = &budget,
                                .plane = BIN_PLANE_NONE,
                                .depots = depots});
-  magazines_init(&magazines, &cache, 1);
+  magazines_init(&magazines, &cache, 1, NULL, false);
 }
 
 static void *allocate(void)

@@ -42,25 +42,6 @@ static void a_refill_is_in_address_order(void **state)
   }
 }
 
-/* What a thread may keep beside the loaded magazine is its part of what one thread alone may. */
-static void stocks_are_divided(void **state)
-{
-  enum { FEW = 7 }; /* threads: their magazines are as large as those of one */
-  size_t alone = 0, most = 0;
-  (void)state;
-  for (unsigned c = 1; c < CLASS_COUNT; c++)
-    for (bin_threads = 1; bin_threads <= FEW; bin_threads++) {
-      void *block;
-      class_new(c);
-      assert_int_equal(bin_take(&bin, &block, 1, NULL), 1);
-      alone = bin_threads == 1 ? bin.stock_most : alone;
-      most = max_size(most, alone);
-      assert_int_equal(bin.stock_most, max_size(alone / bin_threads, 1));
-    }
-  bin_threads = 1;
-  assert_true(most > FEW);
-}
-
 /* Full ones come back as they were, the newest first; what is over the depot's bound goes to the bitmaps. */
 static void the_depot(void **state)
 {
@@ -243,7 +224,6 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(no_memory), /* first: nothing has taken a magazine yet */
     cmocka_unit_test(a_refill_is_in_address_order),
-    cmocka_unit_test(stocks_are_divided),
     cmocka_unit_test(the_depot),
     cmocka_unit_test(blocks_that_wander),
     cmocka_unit_test(a_shard_is_left_what_it_needs),

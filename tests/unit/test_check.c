@@ -173,7 +173,16 @@ static void count_a_large_block(void) { default_heap.large_blocks++; }
 static void count_large_bytes(void) { default_heap.large_bytes++; }
 static void lose_the_large_blocks(void) { default_heap.large = NULL; }
 static void overfill_a_large_block(void) { default_heap.large->size = HUGE; }
-static void count_a_spare(void) { thread_self->spares.units++; }
+static void have_an_uncounted_spare(void) { thread_self->spares.of[3][3] = default_heap.large; }
+static void allow_a_byte(void) { thread_self->allowance.allowed++, thread_self->allowance.left++; }
+static void use_a_byte(void) { thread_self->allowance.left--; }
+static void use_a_byte_in_heaps(void) { thread_self->allowance.of_heaps++; }
+static void hide_an_unused_slab(void)
+{
+  pool_free(pool_alloc(3000));
+  heap_flush_magazines(&thread_self->default_magazines, &default_heap);
+  pool_of(3000)->may_have_unused = false;
+}
 static void count_a_user(void) { parent->users++; }
 static void lead_back_to_no_heap(void) { parent->previous = parent; }
 
@@ -229,6 +238,10 @@ static const struct damage {
   DAMAGE("D3", use_depots_that_are_in_no_list),
   DAMAGE("D3", fill_depots_that_are_not_in_use),
   DAMAGE("B3", have_an_idle_block),
+  DAMAGE("B4", hide_an_unused_slab),
+  DAMAGE("W1", allow_a_byte),
+  DAMAGE("W2", use_a_byte),
+  DAMAGE("W2", use_a_byte_in_heaps),
   DAMAGE("C1", point_inside_a_block),
   DAMAGE("C1", point_nowhere),
   DAMAGE("C1", point_at_another_class),
@@ -257,7 +270,7 @@ static const struct damage {
   DAMAGE("H3", count_large_bytes),
   DAMAGE("H3", lose_the_large_blocks),
   DAMAGE("H3", overfill_a_large_block),
-  DAMAGE("H3", count_a_spare),
+  DAMAGE("H3", have_an_uncounted_spare),
   DAMAGE("heap.users", count_a_user),
   DAMAGE("heap.next", lead_back_to_no_heap),
 };

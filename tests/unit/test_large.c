@@ -37,11 +37,12 @@ static void hopeless(void *argument)
     pool_free(blocks[i]);
   os_memory_most = os_fake.mapped_most = os_fake.mapped_bytes + (8 << 20);
   pool_stats_t before = figures(pool_heap_default());
-  size_t units = spares()->units;
+  size_t units = thread_spare_units(spares());
   for (size_t i = 0; i < 3; i++) {
     must(!pool_alloc(200 << 20) && !pool_realloc(large, 200 << 20) && !pool_aligned_alloc(64, 200 << 20));
     pool_stats_t after = figures(pool_heap_default());
-    must(after.cached_bytes == before.cached_bytes && after.idle_bytes == before.idle_bytes && spares()->units == units);
+    must(after.cached_bytes == before.cached_bytes && after.idle_bytes == before.idle_bytes &&
+         thread_spare_units(spares()) == units);
   }
   must(figures(pool_heap_default()).exhausted_count == before.exhausted_count + 9 && check_everything());
 }
@@ -81,14 +82,14 @@ static void taken_by_every_call(void *argument)
   for (size_t i = 0; i < 3; i++) {
     memset(block, 7, A_SIZE);
     pool_free(block);
-    must(pool_zalloc(A_SIZE - 100) == block && all_zero(block, pool_usable_size(block)) && spares()->units == 0);
+    must(pool_zalloc(A_SIZE - 100) == block && all_zero(block, pool_usable_size(block)) && thread_spare_units(spares()) == 0);
     memset(block, 7, A_SIZE);
     pool_free(block);
-    must(pool_aligned_alloc((size_t)4096 << i, A_SIZE) == block && spares()->units == 0 && check_everything());
+    must(pool_aligned_alloc((size_t)4096 << i, A_SIZE) == block && thread_spare_units(spares()) == 0 && check_everything());
     char *small = pool_alloc(100);
     memset(small, 5, 100);
     pool_free(block);
-    must(pool_realloc(small, A_SIZE) == block && block[99] == 5 && spares()->units == 0);
+    must(pool_realloc(small, A_SIZE) == block && block[99] == 5 && thread_spare_units(spares()) == 0);
     pool_free(block);
     char *aligned = pool_aligned_alloc(2 * UNIT, A_SIZE); /* more than the first address of any run is known to have */
     must((uintptr_t)aligned % (2 * UNIT) == 0 && check_everything());
@@ -107,10 +108,10 @@ static void taken_by_who_freed_it(void *argument)
     size_t most = units * UNIT, least = max_size((units - 1) * UNIT, SIZE_CACHED) + 1;
     char *block = pool_alloc(most);
     pool_free(block);
-    must(spares()->units == units && spares()->count[units - 1] == 1 && check_everything());
+    must(thread_spare_units(spares()) == units && spares()->count[units - 1] == 1 && check_everything());
     size_t used = space_of_process.used_units;
     for (size_t size = least; size <= most; size += (most - least) / 5) {
-      must(pool_alloc(size) == block && spares()->units == 0);
+      must(pool_alloc(size) == block && thread_spare_units(spares()) == 0);
       must(pool_usable_size(block) == round_up(size, os_page_size()) && figures(pool_heap_default()).live_bytes >= size);
       memset(block, 1, pool_usable_size(block));
       must(check_everything());
@@ -118,11 +119,11 @@ static void taken_by_who_freed_it(void *argument)
     }
     must(space_of_process.used_units == used);
     pool_trim(0);
-    must(spares()->units == 0 && space_of_process.used_units < used);
+    must(thread_spare_units(spares()) == 0 && space_of_process.used_units < used);
   }
   void *longer = pool_alloc(SPARE_UNITS_MOST * UNIT + 1);
   pool_free(longer);
-  must(spares()->units == 0 && check_everything());
+  must(thread_spare_units(spares()) == 0 && check_everything());
 }
 
 static void zeroed_all_the_same(void *argument)
@@ -168,10 +169,10 @@ static void bounded(void *argument)
       must((blocks[i] = pool_alloc(units * UNIT)) != NULL);
     for (size_t i = 0; i < 20; i++)
       pool_free(blocks[i]);
-    must(spares()->count[units - 1] <= SPARE_DEPTH && spares()->units <= SPARE_BYTES / UNIT && check_everything());
+    must(spares()->count[units - 1] <= SPARE_DEPTH && thread_self->allowance.left >= 0 && check_everything());
     must(units > 1 || spares()->count[0] == SPARE_DEPTH);
   }
-  must(spares()->units > SPARE_BYTES / UNIT - SPARE_UNITS_MOST);
+  must(thread_self->allowance.left < SPARE_SIZE_MOST && thread_spare_units(spares()) > SPARE_UNITS_MOST);
 }
 
 static pthread_barrier_t all_there, all_seen;
@@ -185,7 +186,8 @@ static void *free_many(void *argument)
   pthread_barrier_wait(&all_there);
   for (size_t i = 0; i < 20; i++)
     pool_free(blocks[i]);
-  must(spares()->units * UNIT <= min_size(SPARE_BYTES, SPARE_BYTES_ALL / (size_t)(uintptr_t)argument));
+  must(thread_self->allowance.left >= 0 &&
+       thread_spare_units(spares()) * UNIT <= CACHE_BYTES_DEFAULT / (size_t)(uintptr_t)argument);
   pthread_barrier_wait(&all_seen);
   pthread_barrier_wait(&all_there);
   return NULL;
@@ -260,7 +262,7 @@ static void figures_of_threads_that_end(void *argument)
   lock_acquire(&threads_lock);
   pthread_barrier_wait(&all_seen);
   counted = default_heap.large_blocks + ending->spares.live_blocks;
-  while (__atomic_load_n(&ending->spares.units, __ATOMIC_ACQUIRE))
+  while (thread_spare_units(&ending->spares))
     usleep(1000);
   usleep(5000); /* it is at the lock now, or about to be */
   must(default_heap.large_blocks + ending->spares.live_blocks == counted && ending->spares.live_blocks != 0);
@@ -280,16 +282,16 @@ static void ticked(void *argument)
     must((blocks[i] = pool_alloc(A_SIZE)) != NULL);
   for (size_t i = 0; i < 4; i++)
     pool_free(blocks[i]);
-  must(spares()->units == 8);
+  must(thread_spare_units(spares()) == 8);
   for (size_t turn = 0; turn < 6; turn++) {
     void *a = pool_alloc(A_SIZE), *b = pool_alloc(A_SIZE);
     pool_free(a);
     pool_free(b);
     large_tick_spares(thread_self);
-    must(spares()->units == (turn ? 4 : 8) && check_everything());
+    must(thread_spare_units(spares()) == (turn ? 4 : 8) && check_everything());
   }
   large_tick_spares(thread_self);
-  must(spares()->units == 0 && check_everything());
+  must(thread_spare_units(spares()) == 0 && check_everything());
   /* By the clock, in the course of other calls. */
   settings.purge_delay_ms = 100;
   pool_free(pool_alloc(A_SIZE));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Random pops and pushes against a model of what is live. */
 #include "one_bin.h"
+#include "option.h"
 
 static void empty_from_the_start(void **state)
 {
@@ -30,45 +31,40 @@ static void last_in_first_out(void **state)
   agrees(10);
 }
 
-/* Takes so many blocks and gives them back; returns the most that were in the magazines after a refill. */
-static size_t use(size_t count)
+/* A thread with a small allowance has small magazines, and none of a class whose smallest would be too large. What it counts is
+ * never less than what it holds. */
+static void small_allowances(void **state)
 {
-  static void *blocks[LIVE];
-  size_t most = 0;
-  for (size_t i = 0; i < count; i++) {
-    size_t before = magazines_count(&magazines, bin.size_class);
-    blocks[i] = allocate();
-    size_t now = magazines_count(&magazines, bin.size_class);
-    most = now > before ? max_size(most, now + 1) : most;
-  }
-  while (count)
-    give(blocks[--count]);
-  agrees(0);
-  return most;
-}
-
-/* A thread that uses a class little keeps little of it, if there are many such threads. One that goes on has full magazines
- * soon, and small ones again when it has not used the class for a while. */
-static void many_threads_begin_small(void **state)
-{
-  enum { FEW = 6, MANY = 1000, THREADS = 5, GROWN_BLOCKS = 16 };
+  enum { MANY = 1000, LEAST = 20 << 10 };
+  static void *taken[MANY];
+  size_t without = 0;
   (void)state;
-  for (bin_threads = THREADS - 1; bin_threads <= THREADS; bin_threads++) {
-    bool small = bin_threads == THREADS;
-    all_new(4);
-    assert_int_equal(use(FEW), small ? 2 : bin.magazine_capacity);
-    assert_true(!small || magazines_count(&magazines, bin.size_class) <= 4);
-    for (int turn = 0; turn < 3; turn++) {
-      assert_true(use(MANY) >= min_size(bin.magazine_capacity, GROWN_BLOCKS));
-      for (int tick = 0; tick < 2; tick++)
-        magazines_tick(&magazines, &bin);
-      assert_int_equal(magazines_count(&magazines, bin.size_class), 0);
-      bin_drain(&bin); /* or there is a full one in the depot */
-      if (turn == 1)
-        assert_int_equal(use(FEW), small ? 2 : bin.magazine_capacity);
+  allowances_init(0); /* so that none of them grows */
+  for (unsigned c = 1; c <= CLASS_CACHED; c += 3)
+    for (size_t allowed = LEAST; allowed <= 16 * LEAST; allowed *= 2) {
+      allowance_t allowance = {.left = (ptrdiff_t)allowed, .allowed = allowed, .tight = true};
+      all_new(c);
+      magazines_init(&magazines, &cache, 1, &allowance, false);
+      size_t count = min_size(MANY, (1 << 20) / bin.block_size), most = 0;
+      for (int turn = 0; turn < 3; turn++) {
+        for (size_t i = 0; i < count; i++)
+          taken[i] = allocate();
+        for (size_t i = 0; i < count; i++) {
+          give(taken[i]);
+          size_t held = magazines_count(&magazines, c) * bin.block_size;
+          assert_true(held <= magazines_counted(&magazines, &bin));
+          assert_int_equal(allowance.left, (ptrdiff_t)(allowed - magazines_counted(&magazines, &bin)));
+          most = max_size(most, held);
+        }
+        assert_true(magazines.of[c].price <= allowed / ALLOWANCE_MAGAZINE);
+      }
+      without += most == 0;
+      magazines_flush(&magazines, &bin);
+      assert_int_equal(allowance.left, allowed);
+      agrees(0);
     }
-  }
-  bin_threads = 1;
+  assert_in_range(without, 1, CLASS_CACHED);
+  allowances_init(CACHE_BYTES_DEFAULT);
 }
 
 static void random_traffic(void **state)
@@ -233,7 +229,7 @@ int main(void)
     cmocka_unit_test(no_more_memory),
     cmocka_unit_test(empty_from_the_start),
     cmocka_unit_test(last_in_first_out),
-    cmocka_unit_test(many_threads_begin_small),
+    cmocka_unit_test(small_allowances),
     cmocka_unit_test(random_traffic),
     cmocka_unit_test(held),
     cmocka_unit_test(ticks),

@@ -184,15 +184,15 @@ static void take_one(void *unused)
 static void given_is_not_listed(void **state)
 {
   (void)state;
-  enum { MANY = 100, MOST = 200 };
+  enum { MOST = 200 };
   static void *blocks[MOST];
   for (unsigned c = 2; c <= 20; c += 6) {
-    bin_threads = MANY; /* then a thread has no stock at first */
     all_new(c);
     const loaded_t *loaded = &cache.of[c];
     size_t count = 0, held = 0;
     while (count < MOST)
       blocks[count++] = allocate();
+    bin.stock_most = 0; /* a full magazine goes to the bin at once */
     while (count && (loaded->below == MAGAZINE_SENTINEL || !magazine_is_full_at(loaded->below + 1)))
       give(blocks[--count]);
     void **full = loaded->below, *top = loaded->top;
@@ -212,7 +212,6 @@ static void given_is_not_listed(void **state)
     bin_drain(&bin);
     agrees(0);
   }
-  bin_threads = 1;
 }
 
 static void used_up_is_not_listed(void **state)

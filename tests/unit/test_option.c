@@ -24,6 +24,7 @@ static void read_and_compare(void *argument)
   setenv(VARIABLE, reading->text, 1);
   option_read();
   must(settings.purge_delay_ms == reading->expected.purge_delay_ms);
+  must(settings.cache_bytes == reading->expected.cache_bytes);
   must(settings.huge_pages == reading->expected.huge_pages);
   must(settings.stats_at_exit == reading->expected.stats_at_exit);
   must(settings.checked == reading->expected.checked);
@@ -37,7 +38,11 @@ static void read_and_compare(void *argument)
 
 #define READS(words, ...) \
   do { \
-    reading_t reading = {words, {.purge_delay_ms = PURGE_DELAY_DEFAULT_MS, .huge_pages = HUGE_PAGES_AUTO, __VA_ARGS__}}; \
+    reading_t reading = {words, \
+                         {.purge_delay_ms = PURGE_DELAY_DEFAULT_MS, \
+                          .huge_pages = HUGE_PAGES_AUTO, \
+                          .cache_bytes = CACHE_BYTES_DEFAULT, \
+                          __VA_ARGS__}}; \
     in_child(read_and_compare, &reading); \
   } while (0)
 
@@ -62,6 +67,8 @@ static void good_values(void **state)
   READS("purge_delay_ms=0", .purge_delay_ms = 0);
   READS("purge_delay_ms=12345", .purge_delay_ms = 12345);
   READS("purge_delay_ms=never", .purge_delay_ms = PURGE_NEVER);
+  READS("cache_bytes=0", .cache_bytes = 0);
+  READS("cache_bytes=1073741824", .cache_bytes = CACHE_BYTES_MOST);
   READS("sites=0", .sites = 0);
   READS("sites=1", .sites = 1);
   READS("sites=16", .sites = 16);
@@ -89,6 +96,9 @@ static void bad_values(void **state)
   (void)state;
   static const char *const bad[] = {
     "purge_delay_ms=",
+    "cache_bytes=",
+    "cache_bytes=1073741825",
+    "cache_bytes=32M",
     "purge_delay_ms=-1",
     "purge_delay_ms=1x",
     "purge_delay_ms=99999999999",
@@ -154,7 +164,8 @@ static void warnings(void **state)
   char long_one[512] = "stats=exit:";
   memset(long_one + strlen(long_one), 'x', 400);
   aborts_with(read_then_abort, long_one, "tidepool: TIDEPOOL_OPTIONS: an option is too long, ignored\n");
-  aborts_with(read_then_abort, unknown, "tidepool: nonsense: unknown option; known are purge_delay_ms, huge_pages, stats");
+  aborts_with(read_then_abort, unknown,
+              "tidepool: nonsense: unknown option; known are purge_delay_ms, cache_bytes, huge_pages, stats");
   aborts_with(read_then_abort, unknown, ", names, deepbind, abort_on_exhausted; ignored\n");
   aborts_with(read_then_abort, value, "tidepool: checked: invalid value; valid values are 0, 1, all; ignored\n");
   aborts_with(read_then_abort, misspelt, "tidepool: ckecked: unknown option, the nearest is checked; ignored\n");

@@ -55,14 +55,14 @@ class Magazines:
         self.problems.append(f"a magazine at {top:#x} has no end")
         return blocks
 
-    def put_away(self, magazine, full):
-        """A list of magazines, linked by word 0. It also says how far the entries reach where not all are full."""
+    def put_away(self, magazine):
+        """A list of magazines, linked by word 0. All are full to their last word."""
         blocks, seen = [], set()
         magazine = int(magazine)
         while magazine and magazine not in seen:
             seen.add(magazine)
             link = self.memory.address_at(magazine)
-            blocks += self.entries(magazine + (63 if full else link % self.size) * self.memory.word)
+            blocks += self.entries(magazine + 63 * self.memory.word)
             magazine = link - link % self.size
         return blocks
 
@@ -73,14 +73,14 @@ class Magazines:
     def of_class(self, magazines, size_class):
         if not int(magazines["cache"]):
             return []
-        return self.loaded(magazines["cache"]["of"][size_class]) + self.put_away(magazines["of"][size_class]["full"], True)
+        return self.loaded(magazines["cache"]["of"][size_class]) + self.put_away(magazines["of"][size_class]["full"])
 
     def of_depots(self, depots):
         blocks = []
         shards = number(depots["shards"])
         for shard in range(shards):
             depot = depots["of"][shard] if shard < 4 else depots["more"][shard - 4]
-            blocks += self.put_away(depot["newest"], False)
+            blocks += self.put_away(depot["newest"])
         return blocks
 
 

@@ -55,14 +55,12 @@ static void mark_entries(caches_t *caches, const uintptr_t *words, size_t top)
     mark(caches, words[i]);
 }
 
-/* A list of magazines that are put away: word 0 leads to the next, and tells how far the entries reach where not all of them
- * are full. */
-static void mark_list(caches_t *caches, uint64_t magazine, bool full)
+/* A list of magazines that are put away: word 0 leads to the next. All of them are full to their last word. */
+static void mark_list(caches_t *caches, uint64_t magazine)
 {
   uintptr_t words[MAGAZINE_WORDS];
   while (magazine && magazine % MAGAZINE_BYTES == 0 && read_once(caches, magazine, words, sizeof words)) {
-    size_t top = words[0] % MAGAZINE_BYTES;
-    mark_entries(caches, words, full || top >= MAGAZINE_WORDS ? MAGAZINE_WORDS - 1 : top);
+    mark_entries(caches, words, MAGAZINE_WORDS - 1);
     magazine = words[0] - words[0] % MAGAZINE_BYTES;
   }
 }
@@ -99,7 +97,7 @@ static void mark_magazines(caches_t *caches, uint32_t heap, const magazines_t *m
     if (row->kind != MAP_CLASS || row->size_class > CLASS_CACHED)
       continue;
     mark_loaded(caches, &cache.of[row->size_class]);
-    mark_list(caches, number_of(magazines->of[row->size_class].full), true);
+    mark_list(caches, number_of(magazines->of[row->size_class].full));
   }
 }
 
@@ -147,7 +145,7 @@ static void mark_depots(caches_t *caches, uint64_t bin)
     uint64_t depots = number_of(i < DEPOT_SHARDS ? record.depots.of : record.depots.more);
     uint64_t depot = depots + (i < DEPOT_SHARDS ? i : i - DEPOT_SHARDS) * sizeof(depot_t);
     if (depots)
-      mark_list(caches, memory_word(caches->memory, depot + offsetof(depot_t, newest)), false);
+      mark_list(caches, memory_word(caches->memory, depot + offsetof(depot_t, newest)));
   }
 }
 

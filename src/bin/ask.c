@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Questions come from any thread, but a bin of one thread has no lock that could be taken. They read beside its owner then. */
+#include "bin/bin.h"
+#include "bin/slabs.h"
+#include "os/closure.h"
+
+static void ask_begin(bin_t *bin)
+{
+  if (!bin->lock.solo)
+    closure_acquire(LOCKS_OF_BINS, &bin->lock);
+}
+
+static void ask_end(bin_t *bin)
+{
+  if (!bin->lock.solo)
+    lock_release(&bin->lock);
+}
+
+/* The bits change beside the reader, who reads whole words. The bit of a block that is neither taken nor put meanwhile does not
+ * change. */
+READS_BESIDE_OWNER static bool ask_beside_owner(const bin_t *bin, const run_t *slab, const void *address, char **block)
+{
+  const volatile run_t *as_it_is = slab;
+  size_t index = bin_block_index(bin, slab, address);
+  bool ours = index < as_it_is->fresh;
+  *block = ours ? as_it_is->start + index * bin->block_size : NULL;
+  return ours && !(((const volatile word_t *)as_it_is->bitmap)[index / WORD_BITS] >> index % WORD_BITS & 1);
+}
+
+/* The run was found without this lock, so it may have been closed since and be another's. */
+bool bin_ask(bin_t *bin, const run_t *slab, const void *address, char **block)
+{
+  if (bin->lock.solo)
+    return ask_beside_owner(bin, slab, address, block);
+  closure_acquire(LOCKS_OF_BINS, &bin->lock);
+  bool ours = run_kind(slab) == RUN_SLAB && run_owner(slab) == bin;
+  size_t index = ours ? bin_block_index(bin, slab, address) : 0;
+  ours = ours && index < slab->fresh;
+  *block = ours ? slab->start + index * bin->block_size : NULL;
+  bool out = ours && !bit_test(slab->bitmap, index);
+  lock_release(&bin->lock);
+  return out;
+}
+
+/* The walk found the slab some visits ago. It may have been closed since, or even opened again elsewhere. */
+bool bin_live_word(bin_t *bin, const run_t *slab, const char *start, size_t w, word_t *live)
+{
+  closure_acquire(LOCKS_OF_BINS, &bin->lock);
+  bool there = run_kind(slab) == RUN_SLAB && run_owner(slab) == bin && slab->start == start && w * WORD_BITS < slab->fresh;
+  if (there) {
+    size_t left = slab->fresh - w * WORD_BITS;
+    *live = ~slab->bitmap[w] & (left < WORD_BITS ? bit_of(left) - 1 : ~(word_t)0);
+  }
+  lock_release(&bin->lock);
+  return there;
+}
+
+static size_t depot_blocks(bin_t *bin)
+{
+  bool found = false;
+  ask_begin(bin);
+  size_t blocks = depots_count(&bin->depots, NULL, &found);
+  ask_end(bin);
+  return blocks;
+}
+
+/* The figures are read one after the other while threads go on. So what is cached is limited to what is out of the slabs, and
+ * what is free is never negative. */
+bin_figures_t bin_figures(bin_t *bin, size_t in_threads)
+{
+  size_t cached = in_threads + depot_blocks(bin);
+  size_t out = __atomic_load_n(&bin->outstanding, __ATOMIC_RELAXED), held = __atomic_load_n(&bin->held_bytes, __ATOMIC_RELAXED);
+  size_t idle = held - min_size(held, out * bin->block_size),
+         returned = __atomic_load_n(&bin->returned_bytes, __ATOMIC_RELAXED);
+  cached = min_size(cached, out);
+  return (bin_figures_t){.block_size = bin->block_size,
+                         .live_blocks = out - cached,
+                         .cached_blocks = cached,
+                         .slabs = __atomic_load_n(&bin->slab_count, __ATOMIC_RELAXED),
+                         .held_bytes = held,
+                         .idle_bytes = idle,
+                         .returned_bytes = min_size(returned, idle)};
+}
+
+/* A block in a depot is free, though its slab says that it is out. */
+bool bin_depot_holds(bin_t *bin, const void *block)
+{
+  bool found = false;
+  ask_begin(bin);
+  depots_count(&bin->depots, block, &found);
+  ask_end(bin);
+  return found;
+}
+
+bool bin_has_free(bin_t *bin)
+{
+  closure_acquire(LOCKS_OF_BINS, &bin->lock);
+  bool has = slabs_have_free(bin);
+  lock_release(&bin->lock);
+  return has;
+}

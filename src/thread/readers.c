@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What other threads read of a thread's magazines while their owner goes on. */
+#include "thread/magazines.h"
+
+/* Readers beside the owner read whole words, which may change at any moment; what they find is exact when the owner is quiet.
+ * So the loads are volatile, and the thread sanitizer is not asked about them. The links change too. They may lead a reader
+ * into other magazines, but nowhere else, and not for ever.
+ *
+ * A block that is live all the while is never found. It was popped before the reader came, so it can only be in a word that is
+ * old. From a pointer that the reader has loaded since, each way down meets a NULL before such a word: what the record lists is
+ * nobody else's (leave_loaded()), below a floor is a NULL, an empty magazine ends with one, and what the slabs fill was
+ * cleared. */
+
+typedef void visit_fn(const void *block, void *context);
+
+/* Visits entries from `top` down. Word 0 ends the visit if the NULL below the entries was missed. */
+READS_BESIDE_OWNER static size_t each_entry(void *volatile *top, visit_fn *visit, void *context)
+{
+  size_t n = 0;
+  void *entry;
+  for (; (uintptr_t)top & (MAGAZINE_BYTES - 1) && (entry = *top) != NULL; top--, n++)
+    visit(entry, context);
+  return n;
+}
+
+/* Visits all entries of a class, and returns how many there are. */
+READS_BESIDE_OWNER static size_t each(const magazines_t *magazines, unsigned c, visit_fn *visit, void *context)
+{
+  const volatile loaded_t *loaded = &magazines->cache->of[c];
+  const volatile stock_t *stock = &magazines->of[c];
+  void *volatile *magazine = stock->full;
+  void *top = loaded->top, **below = loaded->below;
+  size_t n = 0;
+  for (unsigned i = stock->count; i && magazine; i--) {
+    n += each_entry(magazine + MAGAZINE_WORDS - 1, visit, context);
+    magazine = (void *volatile *)round_down((uintptr_t)magazine[0], MAGAZINE_BYTES);
+  }
+  if (!top)
+    return n;
+  visit(top, context);
+  return n + 1 + each_entry(below, visit, context);
+}
+
+/* A pop or a push moves both words of its class. */
+READS_BESIDE_OWNER uint64_t magazines_stamp(const magazines_t *magazines)
+{
+  uint64_t stamp = 0;
+  for (unsigned c = 1; c <= CLASS_CACHED; c++) {
+    const volatile loaded_t *loaded = &magazines->cache->of[c];
+    stamp = (stamp ^ (uintptr_t)loaded->top ^ (uint64_t)(uintptr_t)loaded->below << 20) * 0x9e3779b97f4a7c15u;
+  }
+  return stamp;
+}
+
+/* A loaded magazine counts even if it is empty: only a flush gives it back. */
+READS_BESIDE_OWNER bool magazines_any(const magazines_t *magazines)
+{
+  for (unsigned c = 1; c <= CLASS_CACHED; c++) {
+    const volatile loaded_t *loaded = &magazines->cache->of[c];
+    const volatile stock_t *stock = &magazines->of[c];
+    if (loaded->below != MAGAZINE_SENTINEL || stock->full)
+      return true;
+  }
+  return false;
+}
+
+static void just_count(const void *block, void *unused)
+{
+  (void)block;
+  (void)unused;
+}
+
+size_t magazines_count(const magazines_t *magazines, unsigned size_class)
+{
+  return each(magazines, size_class, just_count, NULL);
+}
+
+typedef struct search {
+  const void *block;
+  bool found;
+} search_t;
+
+static void compare(const void *block, void *search)
+{
+  search_t *s = search;
+  s->found |= s->block == block;
+}
+
+bool magazines_hold(const magazines_t *magazines, unsigned size_class, const void *block)
+{
+  search_t search = {block, false};
+  each(magazines, size_class, compare, &search);
+  return search.found;
+}
+
+void magazines_each(const magazines_t *magazines, unsigned size_class, visit_fn *visit, void *context)
+{
+  each(magazines, size_class, visit, context);
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT
+ * A program that lives at its limit is refused again and again. A refusal returns what is free, once, and asks the system no
+ * more than a program of glibc would; and no request is refused that could be served. */
+#include "../dice.h"
+#include "heap/heap.h"
+#include "os_fake.h"
+#include "space/space.h"
+#include "unit.h"
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <tidepool/heap.h>
+
+enum { LIVE_MOST = 20000, REQUESTS = 60000, LIMIT = 24 << 20 };
+
+static void *live[LIVE_MOST];
+static size_t live_count;
+
+static void *take(pool_heap_t *heap, size_t size)
+{
+  void *block = heap ? pool_heap_alloc(heap, size) : pool_alloc(size);
+  must(block || errno == ENOMEM);
+  return block;
+}
+
+static void give(pool_heap_t *heap, void *block) { heap ? pool_heap_free(heap, block) : pool_free(block); }
+
+static void give_one(pool_heap_t *heap, size_t i)
+{
+  void *block = live[i];
+  live[i] = live[--live_count];
+  give(heap, block);
+}
+
+static void give_all(pool_heap_t *heap)
+{
+  while (live_count)
+    give_one(heap, live_count - 1);
+}
+
+static size_t size_of_roll(uint64_t *dice)
+{
+  size_t most = one_in(dice, 200) ? 12000000 : one_in(dice, 4) ? 30000 : 2000;
+  return 1 + below(dice, most);
+}
+
+/* What a refusal remembers is forgotten: the next one drains and trims everything. */
+static void forget(heap_t *heap)
+{
+  FOR_EACH_BIN(bin, heap)
+    bin->may_have_unused = true;
+  space_of_process.trimmed_at = 0;
+  for (space_t *space = heap->space; space; space = space->fallback)
+    space->trimmed_at = 0;
+}
+
+static void expect_hopeless(pool_heap_t *heap, size_t size)
+{
+  forget(&default_heap);
+  if (heap)
+    forget(heap);
+  void *block = take(heap, size);
+  if (block)
+    printf("a request of %zu bytes was refused, and could be served\n", size);
+  must(!block);
+}
+
+/* A thread that gives blocks back when told to, and sleeps in between with what it has cached. */
+static struct sleeper {
+  pthread_t thread;
+  sem_t wake, done;
+  pool_heap_t *heap;
+  size_t count; /* 0: it ends */
+} sleeper;
+
+static void *sleep_and_give(void *unused)
+{
+  while (!sem_wait(&sleeper.wake) && sleeper.count) {
+    for (; sleeper.count && live_count; sleeper.count--)
+      give_one(sleeper.heap, live_count / 2);
+    must(!sem_post(&sleeper.done));
+  }
+  return unused;
+}
+
+static void sleeper_begin(void)
+{
+  must(!sem_init(&sleeper.wake, 0, 0) && !sem_init(&sleeper.done, 0, 0));
+  must(!pthread_create(&sleeper.thread, NULL, sleep_and_give, NULL));
+}
+
+static void sleeper_end(void)
+{
+  sleeper.count = 0;
+  must(!sem_post(&sleeper.wake) && !pthread_join(sleeper.thread, NULL));
+}
+
+static void give_in_another_thread(pool_heap_t *heap, size_t count)
+{
+  sleeper.heap = heap;
+  sleeper.count = count;
+  must(!count || (!sem_post(&sleeper.wake) && !sem_wait(&sleeper.done)));
+}
+
+/* Lives at the limit: what is refused makes room for itself, a block or many at a time, in this thread or in another. */
+static size_t live_at_limit(pool_heap_t *heap, uint64_t seed)
+{
+  uint64_t dice = seed;
+  size_t refused = 0;
+  sleeper_begin();
+  for (size_t step = 0; step < REQUESTS; step++) {
+    size_t size = size_of_roll(&dice);
+    void *block = live_count < LIVE_MOST ? take(heap, size) : NULL;
+    if (block) {
+      live[live_count++] = block;
+      continue;
+    }
+    if (live_count < LIVE_MOST && ++refused % 8 == 0)
+      expect_hopeless(heap, size);
+    size_t gives = one_in(&dice, 50) ? live_count - live_count / 50 : 1 + below(&dice, 3);
+    if (one_in(&dice, 20))
+      give_in_another_thread(heap, gives);
+    else
+      for (size_t i = 0; i < gives && live_count; i++)
+        give_one(heap, below(&dice, live_count));
+    if (one_in(&dice, 1000))
+      os_fake.now_ms += below(&dice, 200);
+  }
+  give_all(heap);
+  sleeper_end();
+  size_t limit = os_fake.mapped_most;
+  os_fake.mapped_most = 0; /* the check needs memory of its own */
+  assert_true(check_everything());
+  os_fake.mapped_most = limit;
+  return refused;
+}
+
+static void limit_the_process(void)
+{
+  os_fake_heal();
+  pool_trim(0);
+  os_fake.mapped_most = os_fake.mapped_bytes + LIMIT;
+}
+
+/* The search: whatever a refusal remembers, it is never the reason for one. */
+static void no_request_is_refused_in_vain(void **state)
+{
+  (void)state;
+  limit_the_process();
+  for (uint64_t seed = 1; seed <= 4; seed++)
+    assert_true(live_at_limit(NULL, seed) > 500);
+  os_fake_heal();
+}
+
+static void nor_in_a_heap(pool_heap_options_t options)
+{
+  pool_heap_t *heap = pool_heap_create(&options);
+  assert_non_null(heap);
+  for (uint64_t seed = 1; seed <= 2; seed++)
+    assert_true(live_at_limit(heap, seed) > 500);
+  pool_heap_destroy(heap);
+}
+
+static void nor_by_a_heap_with_a_budget(void **state)
+{
+  (void)state;
+  os_fake_heal();
+  nor_in_a_heap((pool_heap_options_t){.budget = 12 << 20});
+  nor_in_a_heap((pool_heap_options_t){.budget = 4 << 20, .reserve = 2 << 20});
+  limit_the_process();
+  nor_in_a_heap((pool_heap_options_t){0});
+  os_fake_heal();
+}
+
+static size_t calls_of(os_call_t kind) { return os_fake.count[kind]; }
+
+/* Until a request of that size is refused. */
+static void fill_all(pool_heap_t *heap, size_t size)
+{
+  while (live_count < LIVE_MOST && (live[live_count] = take(heap, size)) != NULL)
+    live_count++;
+  must(live_count < LIVE_MOST);
+}
+
+/* The system is asked a few times for each request, since it may have memory by now; but nothing is purged or unmapped again,
+ * and no bin is drained again. There were 48 calls for each. */
+static void a_refusal_asks_the_system_a_few_times(void **state)
+{
+  (void)state;
+  enum { REFUSALS = 100, CALLS_MOST = 6 };
+  limit_the_process();
+  fill_all(NULL, 8000);
+  for (size_t size = 100; size <= 200000; size *= 3) {
+    while (take(NULL, size))
+      continue; /* leaked on purpose: the test ends the group */
+    size_t maps = calls_of(OS_MAP) + calls_of(OS_MAP_AT), returns = calls_of(OS_PURGE) + calls_of(OS_UNMAP);
+    for (size_t i = 0; i < REFUSALS; i++)
+      assert_null(take(NULL, size));
+    maps = calls_of(OS_MAP) + calls_of(OS_MAP_AT) - maps;
+    printf("%zu bytes: %zu calls for %d refusals\n", size, maps, REFUSALS);
+    assert_in_range(maps, REFUSALS, CALLS_MOST * REFUSALS);
+    assert_int_equal(calls_of(OS_PURGE) + calls_of(OS_UNMAP), returns);
+  }
+  give_all(NULL);
+  os_fake_heal();
+}
+
+/* The system's own refusal is remembered for no longer than a request. */
+static void memory_that_others_return_is_found(void **state)
+{
+  (void)state;
+  limit_the_process();
+  fill_all(NULL, 8000);
+  assert_null(take(NULL, 8000));
+  os_fake.mapped_most += 1 << 20;
+  void *block = take(NULL, 8000);
+  assert_non_null(block);
+  pool_free(block);
+  give_all(NULL);
+  os_fake_heal();
+}
+
+/* No slab is closed for it: the class alone has a block again. */
+static void a_block_that_a_sleeper_has_cached_is_found(void **state)
+{
+  (void)state;
+  os_fake_heal();
+  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = 4 << 20});
+  assert_non_null(heap);
+  sleeper_begin();
+  fill_all(heap, 1000);
+  for (size_t i = 0; i < 10; i++) {
+    give_in_another_thread(heap, 1);
+    live[live_count] = take(heap, 1000);
+    assert_non_null(live[live_count++]);
+    assert_null(take(heap, 1000));
+  }
+  give_all(heap);
+  sleeper_end();
+  pool_heap_destroy(heap);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(no_request_is_refused_in_vain),
+    cmocka_unit_test(nor_by_a_heap_with_a_budget),
+    cmocka_unit_test(a_block_that_a_sleeper_has_cached_is_found),
+    cmocka_unit_test(memory_that_others_return_is_found),
+    cmocka_unit_test(a_refusal_asks_the_system_a_few_times),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
