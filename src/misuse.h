@@ -120,6 +120,10 @@ struct pool_heap;
 /* The file of stats=exit:FILE could not be created, or the disk is full. The program continues.
  * Do: Name a file that the process may write. */
 
+#define BACKGROUND_IS_OFF "no thread could be started; memory is returned in calls"
+/* A limit on threads or on memory does not allow the thread of background=1. The program continues.
+ * Do: Look at the limits of the process (ulimit -a). */
+
 #define EXPORT_IS_OFF "figures cannot be shared with other processes"
 /* There was no memory for them, no file descriptor, or no thread could be started. The program continues.
  * Do: Look at the limits of the process (ulimit -a). */

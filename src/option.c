@@ -131,6 +131,15 @@ static bool parse_number(const char *value, uint64_t least, uint64_t most, uint6
   return number >= least && number <= most;
 }
 
+static bool parse_background(const char *value)
+{
+  uint64_t number;
+  bool is_right = parse_number(value, 0, BACKGROUND_REACHES_ALL, &number);
+  if (is_right)
+    settings.background = (uint8_t)number;
+  return is_right;
+}
+
 /* 0 is off. */
 static bool parse_guard_sample(const char *value)
 {
@@ -183,6 +192,7 @@ static const entry_t table[] = {
   {"huge_pages", "never, auto, always", "request transparent huge pages (auto)", parse_huge_pages},
   {"stats", "none, exit, exit:FILE (up to 255 bytes)", "print the figures of all heaps at exit (none)", parse_stats},
   {"export", "0, 1", "let tidepool top and report read the figures (0)", parse_export},
+  {"background", "0, 1, 2", "return memory in a thread; 2: also what sleeping threads cache (0)", parse_background},
   {"checked", "0, 1, all", "fill and check every block of the default heap, or of all heaps and object pools (0)",
    parse_checked},
   {"leaks", "none, destroy, exit, all", "report blocks that are live when a heap is destroyed, or lost at exit (none)",

@@ -34,12 +34,15 @@ typedef struct options {
   bool names;                          /* mappings have names */
   bool deepbind;                       /* plug-ins keep RTLD_DEEPBIND */
   bool export;                         /* other processes may ask for the figures */
+  uint8_t background;                  /* option_background_t: a thread of the library's own returns memory */
   uint8_t profile_signal;              /* that has the profile written; 0: none */
   uint64_t sample_bytes;               /* of that profile; 0: as many as are usual */
   char profile_file[OPTION_PATH_SIZE]; /* "": there is no profile from the start on */
 } options_t;
 
 typedef enum option_leaks { LEAKS_AT_DESTROY = 1 << 0, LEAKS_AT_EXIT = 1 << 1 } option_leaks_t;
+
+typedef enum option_background { BACKGROUND_NONE, BACKGROUND_PURGES, BACKGROUND_REACHES_ALL } option_background_t;
 
 typedef enum option_all { ALL_CHECKED = 1 << 0, ALL_GUARDED = 1 << 1 } option_all_t;
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Counts the instructions of one allocation with its free for each pattern of a program, and compares with a golden file.
 
-Each pattern runs twice under callgrind, with different counts: the difference holds no start-up. Counts are repeatable
-where times are not, as long as nothing in the program looks at the clock. Tidepool does, to give idle memory back, and a run
-under callgrind is so slow that this would happen more or less often on each machine; so it is told to wait for weeks.
+Each pattern runs twice under callgrind, with different counts: the difference holds no start-up. Valgrind starts once for
+all short patterns, since its start takes longer than they do. Counts are repeatable where times are not, as long as nothing in
+the program looks at the clock. Tidepool does, to give idle memory back, and a run under callgrind is so slow that this would
+happen more or less often on each machine; so it is told to wait for weeks.
 
 usage: instructions.py MICRO LIBRARY GOLDEN          fails where a figure is above the golden one
        instructions.py --print MICRO LIBRARY...      prints the table, a column for each library
@@ -23,9 +24,9 @@ sys.dont_write_bytecode = True   # the source tree stays as it is
 import preloading
 
 SKIPPED = 77
-FEW, MANY = 100_000, 300_000
-FEW_LONG, MANY_LONG = 40_000, 120_000   # of a pattern of hundreds of instructions, where it is these that take the time
-LONG = 150
+LONG = 150   # instructions: such a pattern has a process of its own, as large blocks also depend on what was allocated before
+# Few and many, by the instructions of the pattern: it is these that take the time.
+COUNTS = (1000, (4_000, 12_000)), (LONG, (20_000, 60_000)), (0, (100_000, 300_000))
 SECONDS = 1200
 NO_CLOCK = "purge_delay_ms=4000000000"
 
@@ -36,32 +37,45 @@ def use_few_processors():
     os.sched_setaffinity(0, random.sample(usable, min(2, len(usable))))
 
 
-def instructions(micro, library, pattern, count):
+def instructions(micro, library, runs):
+    """Those of each run, a pattern with a count. The program runs several in children, and says which is which. One alone it
+    runs itself, and says nothing."""
     # Not what a user or a folder has as defaults for valgrind, nor other options of the library.
     command = ["valgrind", "--command-line-only=yes", "--tool=callgrind", "--callgrind-out-file=/dev/null",
-               micro, pattern, str(count)]
+               "--zero-before=run_pattern", micro, *(word for pattern, count in runs for word in (pattern, str(count)))]
     result = subprocess.run(command, env={**os.environ, "LD_PRELOAD": library, "TIDEPOOL_OPTIONS": NO_CLOCK},
                             preexec_fn=use_few_processors, capture_output=True, text=True, errors="replace", timeout=SECONDS)
-    collected = re.search(r"Collected : (\d+)", result.stderr)
-    if result.returncode != 0 or not collected:
-        sys.exit(f"{pattern}: {' '.join(command)} failed:\n{result.stderr[-1500:]}")
-    return int(collected[1])
+    collected = {process: int(count) for process, count in re.findall(r"^==(\d+)== Collected : (\d+)", result.stderr, re.M)}
+    said = re.findall(r"^(\d+) (\S+) (\d+)$", result.stdout, re.M)
+    found = {(pattern, int(count)): collected.get(process, 0) for process, pattern, count in said}
+    if len(runs) == 1:
+        found = dict(zip(runs, collected.values()))
+    if result.returncode != 0 or set(found) != set(runs) or not all(found.values()):
+        sys.exit(f"{' '.join(command)} failed:\n{result.stderr[-1500:]}")
+    return found
 
 
-def figure(micro, library, pattern, about):
-    """A pattern is one of the program's, or two: the first less the second, `calloc64-memset64`."""
-    pattern, _, less = pattern.partition("-")
-    if less:
-        return figure(micro, library, pattern, about) - figure(micro, library, less, about)
-    counts = (FEW_LONG, MANY_LONG) if about > LONG else (FEW, MANY)
-    few, many = (instructions(micro, library, pattern, count) for count in counts)
-    return (many - few) / (counts[1] - counts[0])
+def counts_of(most):
+    return next(counts for least, counts in COUNTS if most >= least)
 
 
 def figures(micro, library, patterns):
-    """The figure of each pattern, of which it is known what it is about; as many runs at a time as there are processors."""
+    """The figure of each pattern, of which it is known what it is about. A pattern is one of the program's, or two: the first
+    less the second, `calloc64-memset64`."""
+    short, alone = {}, {}
+    for pattern, most in patterns.items():
+        for part in pattern.split("-"):
+            (short if most <= LONG else alone).update(dict.fromkeys((part, count) for count in counts_of(most)))
+    groups = [[run] for run in alone if run not in short] + [list(short)]
+    found = {}
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        return dict(zip(patterns, pool.map(lambda pattern: figure(micro, library, pattern, patterns[pattern]), patterns)))
+        for one in pool.map(lambda runs: instructions(micro, library, runs), filter(None, groups)):
+            found.update(one)
+
+    def figure(part, few, many):
+        return (found[part, many] - found[part, few]) / (many - few)
+    return {pattern: figure(first, *counts) - sum(figure(part, *counts) for part in less)
+            for pattern, most in patterns.items() for (first, *less), counts in [(pattern.split("-"), counts_of(most))]}
 
 
 def path_of(library):

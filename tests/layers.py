@@ -23,15 +23,15 @@ LAYERS = [
             "linux_walk", "linux_stack", "linux_lines", "linux_processors", "linux_places", "linux_memory", "linux_names",
             "linux_tool", "embedded"]),
     ("", ["misuse", "option", "size_class"]),
-    ("space", ["class_map", "budget", "gate", "pace", "pieces", "rows", "metadata", "run", "arena", "huge_pages", "units",
-               "slots", "space", "search", "purge", "move", "huge_range", "huge", "yard", "pages"]),
+    ("space", ["class_map", "sleeper", "budget", "gate", "pace", "pieces", "rows", "metadata", "run", "arena", "huge_pages",
+               "units", "slots", "space", "search", "purge", "move", "huge_range", "huge", "yard", "pages"]),
     ("bin", ["slab", "magazine", "depot", "types", "due", "slabs", "bin"]),
     ("thread", ["magazines", "types", "caches", "thread"]),
     ("heap", ["kinds", "sites", "chance", "guard_head", "guard", "dying", "types", "profile_lines", "records", "heap",
               "invalid", "granular", "large", "large_clear", "apart", "walled", "profile_text", "profile", "tool_source",
-              "locate", "quarantine", "figures", "export_page", "export_root", "export", "tick", "fork", "startup", "request",
-              "resort", "allocate", "free", "reallocate", "walk", "report", "lost", "leaks", "reset", "region", "valid",
-              "least", "create"]),
+              "locate", "quarantine", "figures", "export_page", "export_root", "helper_threads", "export", "background",
+              "tick", "fork", "startup", "request", "resort", "allocate", "free", "reallocate", "walk", "report", "lost",
+              "leaks", "reset", "region", "valid", "least", "create"]),
     ("object_pool", ["types", "object_misuse", "watch", "array", "hot", "cache", "hooks", "registry", "capacity", "eviction",
                      "walk", "get", "put", "handle", "create"]),
     ("api", ["fast_path", "pool", "questions", "heap", "profile", "malloc", "malloc_info", "new_delete", "fork_handlers",
@@ -56,6 +56,7 @@ CALLS_UP = {
     "misuse.h": {"fatal_before_abort", "fatal_heap_name"},   # set by heap/startup
     "heap/heap.h": {"heap_dependents"},          # set by object_pool
     "heap/export.h": {"export_figures"},         # set by api/stats
+    "heap/background.h": {"background_tick"},    # set by heap/startup
 }
 # And all of object_pool, api and check.
 PUBLIC = {"os/embedded", "heap/figures", "heap/walk", "heap/report", "heap/leaks", "heap/region", "heap/create"}

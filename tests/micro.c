@@ -3,8 +3,10 @@
  * Patterns of allocation whose instructions instructions.py counts. Only malloc and its family are called, so that any
  * allocator can be measured (with ANY_MALLOC=1); the patterns and their names are those of the figures in the documentation.
  *
- * usage: micro PATTERN COUNT    (COUNT: how often a block is allocated and freed; holes100k: a tenth as often) */
+ * usage: micro PATTERN COUNT...    (COUNT: how often a block is allocated and freed; holes100k: a tenth as often) */
 #include "malloc/ours.h"
+
+#include "micro.h"
 
 #include <pthread.h>
 #include <stdint.h>
@@ -171,14 +173,14 @@ static const struct {
   {"memset64", zeroes, 64},
 };
 
-int main(int argc, char **argv)
+static bool run_pattern(const char *name, long count)
 {
-  for (size_t i = 0; argc == 3 && i < sizeof patterns / sizeof *patterns; i++) {
-    if (strcmp(argv[1], patterns[i].name) != 0)
-      continue;
-    patterns[i].run(patterns[i].size, atol(argv[2]));
-    return 0;
-  }
-  fputs("usage: micro PATTERN COUNT\n", stderr);
-  return 2;
+  for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
+    if (strcmp(name, patterns[i].name) == 0) {
+      patterns[i].run(patterns[i].size, count);
+      return true;
+    }
+  return false;
 }
+
+int main(int argc, char **argv) { return run_patterns(argc, argv); }

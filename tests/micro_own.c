@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * One loop for each way to get memory from a heap or an object pool of one's own, for instructions.py to count. */
+#include "micro.h"
+
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tidepool.h>
@@ -208,14 +209,14 @@ static const struct {
   {"object_threads", object_threads},
 };
 
-int main(int argc, char **argv)
+static bool run_pattern(const char *name, long count)
 {
-  for (size_t i = 0; argc == 3 && i < sizeof patterns / sizeof *patterns; i++) {
-    if (strcmp(argv[1], patterns[i].name) != 0)
-      continue;
-    patterns[i].run(atol(argv[2]));
-    return 0;
-  }
-  fputs("usage: micro_own PATTERN COUNT\n", stderr);
-  return 2;
+  for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
+    if (strcmp(name, patterns[i].name) == 0) {
+      patterns[i].run(count);
+      return true;
+    }
+  return false;
 }
+
+int main(int argc, char **argv) { return run_patterns(argc, argv); }

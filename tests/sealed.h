@@ -23,6 +23,7 @@ enum {
   SEAL_THREADS = 1 << 1, /* what the C library needs for threads that begin and end meanwhile, */
   SEAL_FORKS = 1 << 2,   /* and for forks; */
   SEAL_BREAK = 1 << 3,   /* what its own malloc needs */
+  SEAL_ALL = 1 << 5,     /* of the threads that there are */
   SEAL_MASK = 1 << 4,    /* rt_sigprocmask(): a thread frees before it has a record */
   SEALED_MOST = 64,
   SEAL_REFUSED = 9, /* the status of a program that made another call */
@@ -82,7 +83,8 @@ static inline void seal_allow_threads(seal_filter_t *filter)
   seal_allow(filter, SYS_set_tid_address);
 }
 
-/* For the calling thread and those that it starts from now on. Of the calls that are allowed the last three are the test's. */
+/* For the calling thread and those that it starts from now on; SEAL_ALL: for all that there are, too. Of the calls that are
+ * allowed the last three are the test's. */
 static inline void seal(unsigned allowed)
 {
   static const long numbers[] = {
@@ -113,7 +115,8 @@ static inline void seal(unsigned allowed)
     seal_allow_threads(&filter);
   seal_add(&filter, &last, 1);
   struct sock_fprog program = {filter.length, filter.steps};
-  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+  unsigned flags = allowed & SEAL_ALL ? SECCOMP_FILTER_FLAG_TSYNC : 0;
+  if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program) != 0) {
     perror("the filter is refused");
     _exit(1);
   }

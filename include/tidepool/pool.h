@@ -96,6 +96,21 @@ POOL_API size_t pool_good_size(size_t size) POOL_NAME(good_size) __attribute__((
  * empties the calling thread's cache, but not the caches of other threads. Each MiB takes some microseconds. */
 POOL_API size_t pool_trim(size_t keep) POOL_NAME(trim);
 
+/* Starts a thread of the library's own that returns memory, as TIDEPOOL_OPTIONS=background=1 does. Without it a process that
+ * makes no calls keeps its free memory. The thread returns free memory of all heaps after the purge delay, and empties what
+ * threads that sleep have cached of heaps with a budget. The calls of the program then return nothing themselves.
+ *
+ * The thread blocks all signals and sleeps while there is nothing to return. The child of a fork() has no such thread at first.
+ * It starts one at a later call if the parent had no other thread. The start allocates and takes a lock: it is not for handlers
+ * of signals.
+ *
+ * false, with errno: no thread could be started. true: it runs, or did before. */
+POOL_API bool pool_background_start(void) POOL_NAME(background_start);
+
+/* Ends that thread and waits for its end. The calls of the program return memory again. Without such a thread it does
+ * nothing. */
+POOL_API void pool_background_stop(void) POOL_NAME(background_stop);
+
 /* pool_in_use(), pool_block_start() and pool_heap_of() accept any address, also a foreign one or one inside a block.
  *
  * The answer is exact if no other thread allocates or frees that block meanwhile. There is one exception: a freed block may
@@ -116,6 +131,8 @@ POOL_API pool_heap_t *pool_heap_of(const void *address) POOL_NAME(heap_of);
  * sets the same options; set-user-ID programs do not read it.
  *
  *   purge_delay_ms      how many milliseconds idle memory is kept before it is returned to the system, or never
+ *   background          0, 1, 2: start a thread that returns memory, as pool_background_start() does; 2: it empties the caches
+ *                       of sleeping threads of all heaps, and each call takes longer
  *   huge_pages          never, auto, always: request transparent huge pages; auto: where small blocks need more memory
  *   stats               none, exit, exit:FILE: print all figures at exit, or append them to FILE (up to 255 bytes long)
  *   checked             0, 1, all: fill and check each block of the default heap, or of all heaps and object pools

@@ -9,14 +9,24 @@
  *   children   held by child heaps
  *   held       the sum of all these, to the byte
  *
+ * Some free memory has no pages behind it. Pages that the manager returned to the system, and pages that nobody has touched
+ * yet, stay mapped and cost only addresses. So the same bytes are counted a second way:
+ *
+ *   free       of idle: backed by pages, as far as the manager knows. It may be returned after the purge delay
+ *   returned   free and still mapped, but not backed. A part of it is held: free blocks in slabs, and free units of a reserve
+ *   mapped     live + cached + free + returned + metadata + children, to the byte
+ *
  * The default heap also counts memory that no heap owns:
  *
  *   - free memory of the process, wherever it was used before
  *   - free memory of the regions of small budgets
  *   - records that serve all heaps
  *
- * So the heaps without a parent, the default heap included, add up to all memory that the manager holds. They omit memory that
- * was mapped and never used, and the program's own data and code. */
+ *   - in returned and mapped: all that the manager has mapped and no heap holds
+ *
+ * So the heaps without a parent, the default heap included, add up to all memory that the manager holds, and to all that it has
+ * mapped. The memory of a heap in a buffer of the caller counts too, although the manager did not map it. The tables of guarded
+ * heaps and profiles do not count. */
 #ifndef TIDEPOOL_STATS_H
 #define TIDEPOOL_STATS_H
 
@@ -47,6 +57,10 @@ typedef struct pool_stats {
                               * if a budget is the limit, the freed blocks that a small heap keeps */
   size_t fragmentation;      /* free bytes outside the longest piece, in thousandths of all free bytes; 0: there is one piece.
                               * Only for heaps for which pool_heap_largest() is exact */
+  size_t free_bytes;         /* of idle_bytes: backed by pages. Blocks that were never handed out count as backed */
+  size_t returned_bytes;     /* free and mapped, but not backed: returned to the system, or never used */
+  size_t mapped_bytes;       /* live, cached, free, returned, metadata and children */
+  size_t advised_bytes;      /* in huge pages that the default heap asked the system for. /proc/PID/smaps says what it gave */
 } pool_stats_t;
 
 /* Stores the figures of a heap in *stats. They are exact if no thread uses the heap meanwhile, and close otherwise. The call

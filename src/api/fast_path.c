@@ -49,6 +49,39 @@ static inline __attribute__((always_inline)) bool push_counted(thread_t *thread,
   return likely(loaded->top != block) && MAGAZINE_PUSH(loaded, block);
 }
 
+/* The cache of a default heap within reach, where others may empty it (caches.h): the thread is busy before it looks whether it
+ * is there. NULL, false: it is not, or its magazine is empty or full. A thread that has none is not busy with anything. */
+static inline loaded_t *reached_magazine(const thread_t *thread, size_t size_class)
+{
+  return &thread->cache_at[cache_slot_of(&default_heap)]->of[size_class];
+}
+
+static void *pop_reached(thread_t *thread, size_t size)
+{
+  void *block = NULL;
+  if (unlikely(size > SIZE_CACHED || !thread_has_within_reach(thread, &default_heap)))
+    return NULL;
+  thread_set_busy(thread);
+  if (likely(thread_has_within_reach(thread, &default_heap)))
+    block = MAGAZINE_POP(reached_magazine(thread, size_class_cached(size)));
+  thread_leave(thread);
+  return block;
+}
+
+static bool push_reached(thread_t *thread, size_t size_class, void *block)
+{
+  bool done = false;
+  if (unlikely(!thread_has_within_reach(thread, &default_heap)))
+    return false;
+  thread_set_busy(thread);
+  if (likely(thread_has_within_reach(thread, &default_heap))) {
+    loaded_t *loaded = reached_magazine(thread, size_class);
+    done = likely(loaded->top != block) && MAGAZINE_PUSH(loaded, block);
+  }
+  thread_leave(thread);
+  return done;
+}
+
 /* Its magazine is empty, or the block is to be in the profile, or the profile has ended. NULL: heap_allocate() counts the
  * request. */
 static void *refill_counted(thread_t *thread, size_t size)
@@ -63,7 +96,7 @@ static void *refill_counted(thread_t *thread, size_t size)
 
 NOINLINE static void *alloc_by_heap(thread_t *thread, size_t size, const void *caller)
 {
-  void *block = thread->counts ? refill_counted(thread, size) : NULL;
+  void *block = thread->counts && !default_heap.reached ? refill_counted(thread, size) : NULL;
   return block ? block : heap_allocate_for(&default_heap, size, 1, false, fatal_alloc_call, caller);
 }
 
@@ -82,7 +115,7 @@ COLD static turn_t whose_turn(thread_t *thread, size_t size_class)
 /* The first thing is what a thread that counts needs for most of its blocks. heap_allocate() brings up what is missing. */
 NOINLINE static void *alloc_unready(thread_t *thread, size_t size, const void *caller)
 {
-  void *block = pop_counted(thread, size);
+  void *block = default_heap.reached ? pop_reached(thread, size) : pop_counted(thread, size);
   if (likely(block))
     return block;
   return alloc_by_heap(thread, size, caller);
@@ -200,8 +233,12 @@ NOINLINE static void free_overflowing(void *block, const char *call, thread_t *t
 
 NOINLINE static void free_unready(void *block, const char *call, thread_t *thread, size_t c)
 {
-  if (unlikely(!push_counted(thread, c, block)))
+  if (default_heap.reached) {
+    if (unlikely(!push_reached(thread, c, block)))
+      free_of_no_class(block, call, thread);
+  } else if (unlikely(!push_counted(thread, c, block))) {
     free_overflowing(block, call, thread, c);
+  }
 }
 
 /* A class in the map means that the block came out of its bin, so the bin is there. The fast path comes here also for a block
@@ -243,6 +280,8 @@ NOINLINE static void *take_at_hand(thread_t *thread, size_t size, size_t size_cl
 {
   if (likely(thread_is_ready(thread)))
     return is_counted_or_drawn() ? NULL : refill(thread, size_class);
+  if (default_heap.reached)
+    return pop_reached(thread, size);
   if (!thread->counts)
     return NULL;
   void *block = pop_counted(thread, size);

@@ -19,7 +19,7 @@ EXPORT struct mallinfo2 mallinfo2(void)
     .uordblks = s.live_bytes,
     .fordblks = s.cached_bytes + s.idle_bytes,
     .fsmblks = s.cached_bytes,
-    .keepcost = s.idle_bytes,
+    .keepcost = s.free_bytes,
     .usmblks = s.peak_held_bytes,
   };
 }

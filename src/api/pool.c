@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT
  * The process-wide interface of pool.h. */
 #include "api/fast_path.h"
+#include "heap/background.h"
 #include "heap/heap.h"
 #include "heap/invalid.h"
 #include "heap/locate.h"
 #include "heap/reallocate.h"
+#include "heap/startup.h"
 #include "heap/tick.h"
 #include "misuse.h"
 #include "option.h"
+#include <errno.h>
 #include <tidepool/pool.h>
 
 void *pool_alloc(size_t size) { return default_alloc(size); }
@@ -69,6 +72,21 @@ void pool_free_batch(void **blocks, size_t count)
 
 size_t pool_good_size(size_t size) { return heap_good_size(&default_heap, size); }
 size_t pool_trim(size_t keep) { return heap_trim(&default_heap, keep); }
+
+/* The options are read first: they say how long memory is kept. */
+bool pool_background_start(void)
+{
+  int error = !HAS_SYSTEM ? ENOSYS : manager_ready() ? background_start() : ENOMEM;
+  if (error)
+    errno = error;
+  return !error;
+}
+
+void pool_background_stop(void)
+{
+  if (HAS_SYSTEM)
+    background_stop();
+}
 
 static void refuse_option(const char *key, const char *value)
 {

@@ -4,10 +4,12 @@
  * learns how long the whole is. */
 #include "base/grown.h"
 #include "base/text.h"
+#include "heap/background.h"
 #include "heap/export.h"
 #include "heap/figures.h"
 #include "heap/fork.h"
 #include "heap/heap.h"
+#include "heap/helper_threads.h"
 #include "heap/invalid.h"
 #include "heap/leaks.h"
 #include "heap/profile_text.h"
@@ -95,6 +97,10 @@ static void write_heap(text_t *text, heap_t *heap)
   number(text, "purged_bytes", s.purged_bytes);
   number(text, "largest_free", s.largest_free);
   number(text, "fragmentation", s.fragmentation);
+  number(text, "free_bytes", s.free_bytes);
+  number(text, "returned_bytes", s.returned_bytes);
+  number(text, "mapped_bytes", s.mapped_bytes);
+  number(text, "advised_bytes", s.advised_bytes);
   text_string(text, ",\"pools\":[");
   bool first = true;
   FOR_EACH_BIN(bin, heap) {
@@ -235,7 +241,7 @@ static void print_figures(void)
  * or were when the process was forked; one that has a heap to itself takes no lock. */
 static void verify_heaps(void)
 {
-  bool alone = export_is_alone() && !fork_lost_threads;
+  bool alone = helpers_are_alone() && !fork_lost_threads;
   lock_acquire(&heaps_lock);
   for (heap_t *heap = heaps_first(); heap; heap = heap->next)
     if (!heap->lock.solo || alone)
@@ -250,7 +256,7 @@ static void verify_heaps(void)
  * is theirs, if they are still there, unless they can be reached. */
 static void drain_heaps(void)
 {
-  bool alone = export_is_alone() && !fork_lost_threads;
+  bool alone = helpers_are_alone() && !fork_lost_threads;
   lock_acquire(&heaps_lock);
   for (heap_t *heap = heaps_first(); heap; heap = heap->next)
     if (!heap->lock.solo || alone)
@@ -262,6 +268,8 @@ __attribute__((destructor)) static void finish(void)
 {
   if (HAS_SYSTEM && settings.export)
     export_end();
+  if (HAS_SYSTEM)
+    background_end();
   if (HAS_SYSTEM && manager_is_up() && settings.check_at_exit)
     drain_heaps();
   if (HAS_SYSTEM && manager_is_up())
@@ -274,12 +282,14 @@ __attribute__((destructor)) static void finish(void)
     print_figures();
 }
 
-/* Threads can be made from here on: where the manager came up before its library was begun, this is what starts that of
- * export=1. */
-__attribute__((constructor)) static void begin_export(void)
+/* Threads can be made from here on: where the manager came up before its library was begun, this is what starts the library's
+ * own. */
+__attribute__((constructor)) static void begin_helpers(void)
 {
   if (!HAS_SYSTEM)
     return;
   export_figures = write_process;
+  helpers_may_begin = true;
   export_begin_if();
+  background_begin_if();
 }

@@ -308,16 +308,17 @@ static size_t depot_blocks(bin_t *bin)
 bin_figures_t bin_figures(bin_t *bin, size_t in_threads)
 {
   size_t cached = in_threads + depot_blocks(bin);
-  size_t out = __atomic_load_n(&bin->outstanding, __ATOMIC_RELAXED),
-         slabs = __atomic_load_n(&bin->slab_count, __ATOMIC_RELAXED);
-  size_t held = __atomic_load_n(&bin->held_bytes, __ATOMIC_RELAXED);
+  size_t out = __atomic_load_n(&bin->outstanding, __ATOMIC_RELAXED), held = __atomic_load_n(&bin->held_bytes, __ATOMIC_RELAXED);
+  size_t idle = held - min_size(held, out * bin->block_size),
+         returned = __atomic_load_n(&bin->returned_bytes, __ATOMIC_RELAXED);
   cached = min_size(cached, out);
   return (bin_figures_t){.block_size = bin->block_size,
                          .live_blocks = out - cached,
                          .cached_blocks = cached,
-                         .slabs = slabs,
+                         .slabs = __atomic_load_n(&bin->slab_count, __ATOMIC_RELAXED),
                          .held_bytes = held,
-                         .idle_bytes = held - min_size(held, out * bin->block_size)};
+                         .idle_bytes = idle,
+                         .returned_bytes = min_size(returned, idle)};
 }
 
 /* A block in a depot is free, though its slab says that it is out. */

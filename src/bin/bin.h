@@ -27,6 +27,7 @@ size_t bin_units_for(size_t block_size, size_t bytes, unsigned unit_log2);
 /* How many blocks are where, `in_threads` of them in magazines of threads. Walks the depots, under the lock. */
 typedef struct bin_figures {
   size_t block_size, live_blocks, cached_blocks, slabs, held_bytes, idle_bytes;
+  size_t returned_bytes; /* of idle_bytes: of blocks that hold no memory */
 } bin_figures_t;
 bin_figures_t bin_figures(bin_t *bin, size_t in_threads);
 

@@ -4,6 +4,7 @@
  * meanwhile waits for the next. */
 #include "bin/due.h"
 #include "os/closure.h"
+#include "space/sleeper.h"
 
 lock_t bins_due_lock;
 static bin_t *due_first, *due_last;
@@ -20,6 +21,7 @@ void due_enter(bin_t *bin)
   due_last = bin;
   due_count++;
   lock_release(&bins_due_lock);
+  sleeper_note();
 }
 
 void due_enter_again(bin_t *bin, bool goes_on)
@@ -95,6 +97,14 @@ void bins_begin_tick(void)
 }
 
 bool bins_tick_is_under_way(void) { return __atomic_load_n(&due_left, __ATOMIC_RELAXED) != 0; }
+
+bool bins_are_due(void)
+{
+  lock_acquire(&bins_due_lock);
+  bool are_due = due_first != NULL;
+  lock_release(&bins_due_lock);
+  return are_due;
+}
 
 /* Bins may have left the list since the tick began, so the list can end before the count does. */
 bin_t *due_next(void)

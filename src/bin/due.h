@@ -37,6 +37,9 @@ void depots_begin(bin_t *bin);
 void bins_begin_tick(void);
 bool bins_tick_is_under_way(void);
 
+/* Says whether any bin is due. */
+bool bins_are_due(void);
+
 /* Takes the next bin out of the list. It stays `due`, so that no use of the bin enters it again meanwhile. NULL: none is left
  * of this tick. */
 bin_t *due_next(void);

@@ -42,6 +42,12 @@ size_t slab_part_bytes(const run_t *slab);
 /* Returns the parts that are free and hold memory, as far as is known. */
 word_t slab_idle_parts(const run_t *slab, size_t block_size, uint64_t inverse);
 
+/* Returns how long so many parts are together, in bytes. */
+static inline size_t slab_parts_length(const run_t *slab, word_t parts)
+{
+  return parts ? (size_t)__builtin_popcountll(parts) * slab_part_bytes(slab) : 0;
+}
+
 /* Purges parts that are free, neighbours in one call of the system and the highest first, until it refuses one. Returns the
  * bytes. */
 size_t slab_purge(run_t *slab, space_t *space, word_t parts);

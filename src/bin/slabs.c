@@ -156,6 +156,15 @@ static run_t *open_slab(bin_t *bin)
   return bin->current = slab;
 }
 
+static void count_returned(bin_t *bin, size_t by) { set_figure(&bin->returned_bytes, bin->returned_bytes + by); }
+
+/* The free blocks of a slab that ends, or is reset, do not count any more. */
+static void count_out(bin_t *bin, const run_t *slab)
+{
+  bin->idle -= slab->idle;
+  count_returned(bin, -slab_parts_length(slab, slab->purged));
+}
+
 /* A slab that was reset is used before a new one is opened: it holds memory already. */
 static run_t *reopen_slab(bin_t *bin)
 {
@@ -169,7 +178,7 @@ static run_t *reopen_slab(bin_t *bin)
 static void close_slab(bin_t *bin, run_t *slab)
 {
   slab_leave_list(bin, slab);
-  bin->idle -= slab->idle;
+  count_out(bin, slab);
   set_figure(&bin->capacity, bin->capacity - slab->capacity);
   set_figure(&bin->slab_count, bin->slab_count - 1);
   set_figure(&bin->held_bytes, bin->held_bytes - run_bytes(arena_of(bin->space, slab->start), slab));
@@ -204,8 +213,11 @@ void slabs_note_change(bin_t *bin, size_t by)
 
 static size_t take_free(bin_t *bin, run_t *slab, void **blocks, size_t want)
 {
+  word_t purged = slab->purged;
   size_t idle = slab->idle, got = slab_take_free(slab, bin->block_size, bin->inverse, blocks, want);
   bin->idle -= idle - slab->idle;
+  if (unlikely(purged))
+    count_returned(bin, slab_parts_length(slab, slab->purged) - slab_parts_length(slab, purged));
   low_water_note(&bin->low_idle, bin->idle);
   return got;
 }
@@ -273,6 +285,7 @@ static size_t purge_slab(bin_t *bin, run_t *slab, size_t blocks, size_t *bytes, 
     parts = highest_parts(parts, blocks * bin->block_size / slab_part_bytes(slab));
   size_t purged = slab_purge(slab, bin->space, parts);
   bin->purge_failed = parts & ~slab->purged;
+  count_returned(bin, purged);
   *bytes += purged;
   *calls += max_size((size_t)__builtin_popcountll(parts & ~(parts << 1)), 1);
   size_t idle = all && !bin->purge_failed ? slab->idle : min_size(purged / bin->block_size, slab->idle);
@@ -299,11 +312,7 @@ static size_t purge_idle(bin_t *bin, size_t *blocks, size_t *calls, size_t calls
   return bytes;
 }
 
-size_t slabs_purge(bin_t *bin, size_t blocks)
-{
-  size_t calls = 0;
-  return purge_idle(bin, &blocks, &calls, SIZE_MAX);
-}
+size_t slabs_purge(bin_t *bin, size_t blocks) { return purge_idle(bin, &blocks, &(size_t){0}, SIZE_MAX); }
 
 size_t slabs_purge_unneeded(bin_t *bin, size_t calls, uint64_t now_ms)
 {
@@ -413,7 +422,7 @@ void slabs_close_unused(bin_t *bin, size_t least)
 static void slab_reset(bin_t *bin, run_t *slab)
 {
   slab_leave_list(bin, slab);
-  bin->idle -= slab->idle;
+  count_out(bin, slab);
   slab_empty(slab);
   slab_enter_list(bin, slab, SLAB_RESET);
 }

@@ -11,7 +11,7 @@
  *   B1 outstanding == blocks of all slabs that are neither free bits nor fresh: with callers, in magazines, in the depots
  *   B2 a slab is in the list that its free count says: slab_list_of(); only `current` and slabs whose blocks are all fresh, in
  *      the list SLAB_RESET, have fresh blocks
- *   B3 idle == idle blocks of all slabs
+ *   B3 idle == idle blocks of all slabs, and returned_bytes == the length of their purged parts
  *
  *   D2 a bin with magazines in its depots is due, unless it is one thread's alone: ticks empty what nobody needs
  *   D3 a bin whose depots are in use (shards) is in the list for forks (bins_with_depots), unless it is one thread's alone; the
@@ -62,14 +62,15 @@ typedef struct bin {
   uint32_t withheld;      /* outstanding blocks that are with no caller, of a checked heap (heap/quarantine.h); not under it */
   size_t slab_count;
   size_t outstanding;
-  size_t held_bytes;    /* by the slabs */
-  size_t idle;          /* blocks, of all slabs */
-  low_water_t low_idle; /* of `idle` */
-  size_t unneeded;      /* idle blocks that this epoch still has to purge */
-  bool purges_in_puts;  /* one thread's, or with a purge delay of 0 */
-  uint8_t puts;         /* of one thread's: so many since the last look at the clock */
-  bool purge_failed;    /* the system refused the last purge */
-  uint64_t epoch_ms;    /* when the last epoch of low_idle ended */
+  size_t held_bytes;     /* by the slabs */
+  size_t idle;           /* blocks, of all slabs */
+  size_t returned_bytes; /* the parts of slabs that are purged */
+  low_water_t low_idle;  /* of `idle` */
+  size_t unneeded;       /* idle blocks that this epoch still has to purge */
+  bool purges_in_puts;   /* one thread's, or with a purge delay of 0 */
+  uint8_t puts;          /* of one thread's: so many since the last look at the clock */
+  bool purge_failed;     /* the system refused the last purge */
+  uint64_t epoch_ms;     /* when the last epoch of low_idle ended */
   struct bin *due_previous;
 
   _Alignas(DEPOT_LINE) depots_t depots; /* none: no thread has magazines of this class */

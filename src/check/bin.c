@@ -35,7 +35,7 @@ static void check_listed_slab(const bin_t *bin, const run_t *slab, unsigned list
  * too. */
 static void check_slab_lists(bin_t *bin)
 {
-  size_t slabs = 0, partial = 0, capacity = 0, out = 0, idle = 0;
+  size_t slabs = 0, partial = 0, capacity = 0, out = 0, idle = 0, returned = 0;
   bool current = false;
   for (unsigned list = 0; list < SLAB_LISTS; list++) {
     const run_t *previous = NULL;
@@ -47,6 +47,7 @@ static void check_slab_lists(bin_t *bin)
       capacity += slab->capacity;
       out += slab->fresh - slab->free_count;
       idle += slab->idle;
+      returned += slab_parts_length(slab, slab->purged);
       current |= slab == bin->current;
     }
   }
@@ -56,6 +57,7 @@ static void check_slab_lists(bin_t *bin)
   expect_count(bin->capacity, capacity, "B2", "capacity of a bin");
   expect_count(bin->outstanding, out, "B1", "blocks out of the slabs");
   expect_count(bin->idle, idle, "B3", "idle blocks");
+  expect_count(bin->returned_bytes, returned, "B3", "bytes of slabs that were returned");
 }
 
 /* C3. Nobody counts them, so a circle is found by a magazine that is met again. */

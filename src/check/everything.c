@@ -2,6 +2,7 @@
  * Nothing here believes a counter: what the manager keeps a count of is walked and counted anew. */
 #include "check/check.h"
 #include "check/parts.h"
+#include "heap/background.h"
 #include "heap/heap.h"
 
 static const heap_t *heap_of_run(const run_t *run)
@@ -60,10 +61,20 @@ static void check_users(void)
   }
 }
 
+/* The moment is quiet for the program, but not for the thread that returns memory, which is ended and begun again. */
+static bool end_background(void)
+{
+  bool was_there = background_is_there();
+  if (was_there)
+    background_stop();
+  return was_there;
+}
+
 /* Checks one heap, or all. What is checked without the census comes first, because the census follows the lists that it
  * checks. */
 static bool check_heaps(const heap_t *only)
 {
+  bool had_background = end_background();
   check_list_of_heaps();
   check_users();
   check_threads();
@@ -75,6 +86,8 @@ static bool check_heaps(const heap_t *only)
       check_heap_lists(heap);
   check_all_counted(only);
   census_end();
+  if (had_background)
+    background_start();
   return true;
 }
 

@@ -64,7 +64,8 @@ static void set_common(heap_t *heap, const pool_heap_options_t *o)
 static void set_cached(heap_t *heap, const pool_heap_options_t *o)
 {
   bool plain = !heap_is_headed(heap) && !wants_leaks();
-  heap->reached = heap->budgeted && !heap->lock.solo && plain;
+  bool wanted = heap->budgeted || threads_default_is_reached;
+  heap->reached = wanted && !heap->lock.solo && plain;
   heap->cached = plain && !heap->zero_on_free && !region_is_real_time(o) && (!heap->reached || threads_can_be_reached);
   heap->has_cache_slot = heap->cached && !o->overflow && !o->size_classes;
   heap->plane = heap->cached && heap->space->unit_log2 == UNIT_LOG2 ? BIN_PLANE_HEAP : BIN_PLANE_NONE;

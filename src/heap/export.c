@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "heap/export.h"
 #include "heap/export_root.h"
+#include "heap/helper_threads.h"
 #include "misuse.h"
 #include "option.h"
 
 enum {
   LOOK_MS = 1000, /* so often the thread looks whether it is the last, and whether what it shares is still open */
-  JOIN_STEP_MS = 5,
   TEXT_AT = sizeof(export_head_t), /* in what is shared */
   END_MS = 2000 /* a handler of signals that ends the process may have interrupted what the thread waits for */
 };
@@ -16,7 +16,7 @@ size_t (*export_figures)(char *buffer, size_t size);
 static os_shared_t shared;
 static export_page_t *page;   /* at shared.start; NULL: there is none, or none any more */
 static uint32_t page_process; /* which has the thread: a child that was made without fork() has neither it nor the page */
-static bool ends, has_ended;
+static bool ends;
 
 /* ---- the thread ---- */
 
@@ -74,22 +74,13 @@ static int make_page(void)
   return 0;
 }
 
-/* The threads of the process but those that share figures, of this library and of another one beside it; MANY: they are more
- * than can be told apart at no cost. */
-enum { FEW = 8, MANY = FEW + 1 };
-static unsigned threads_but_sharing(void)
-{
-  unsigned all = os_threads();
-  return all > 0 && all <= FEW ? all - (unsigned)min_size(all, os_started_threads()) : MANY;
-}
-
 static bool is_ending(void) { return __atomic_load_n(&ends, __ATOMIC_ACQUIRE); }
 
 /* A program may close all that it finds open; then new memory is shared, or later if there is none now. The last thread of a
  * program ends it. */
 static bool goes_on(void)
 {
-  if (is_ending() || !threads_but_sharing())
+  if (is_ending() || !helpers_beside())
     return false;
   if (page && os_is_shared(&shared))
     return true;
@@ -140,7 +131,7 @@ COLD static void begin(void)
 {
   int error = make_page();
   if (!error) {
-    error = os_start_thread(answer_for_ever);
+    error = os_start_thread(OS_EXPORT, answer_for_ever);
     if (error) {
       os_end_shared(&shared);
       page = NULL;
@@ -154,49 +145,43 @@ COLD static void begin(void)
 void export_begin_if(void)
 {
   static bool begun;
-  if (settings.export && export_figures && manager_is_up() && !__atomic_exchange_n(&begun, true, __ATOMIC_RELAXED))
+  if (settings.export && helpers_may_begin && manager_is_up() && !__atomic_exchange_n(&begun, true, __ATOMIC_RELAXED))
     begin();
 }
 
-/* The thread is woken again and again: it may have looked before, and sleep after. What it sleeps at may be mapped no more. */
+/* What it sleeps at may be mapped no more. */
+static void wake(void)
+{
+  export_page_t *at = __atomic_load_n(&page, __ATOMIC_RELAXED);
+  if (at)
+    os_wake_shared(&at->asked);
+}
+
 void export_end(void)
 {
   if (!page_process || page_process != os_process())
     return;
   __atomic_store_n(&ends, true, __ATOMIC_SEQ_CST);
-  for (unsigned waited = 0; !has_ended && waited < END_MS; waited += JOIN_STEP_MS) {
-    export_page_t *at = __atomic_load_n(&page, __ATOMIC_RELAXED);
-    if (at)
-      os_wake_shared(&at->asked);
-    has_ended = os_join_thread(JOIN_STEP_MS);
-  }
-  /* A handler of signals may end the process, and this very thread may hold what it would wait for. */
-  if (threads_but_sharing() == 1)
-    lock_may_be_own = true;
+  if (helpers_join(OS_EXPORT, wake, END_MS))
+    helpers_note_end();
 }
-
-bool export_is_alone(void) { return os_single_threaded() || (has_ended && threads_but_sharing() == 1); }
 
 /* ---- forks ---- */
 
-bool export_is_due;
+bool export_is_there(void) { return page && page_process == os_process(); }
 
-static THREAD_LOCAL bool was_alone;
-
-void export_fork_prepare(void) { was_alone = page && page_process == os_process() && threads_but_sharing() == 1; }
-
-void export_fork_child(void)
+bool export_fork_child(void)
 {
   if (!page)
-    return;
+    return false;
   page = NULL;
   shared.size = 0; /* it is not mapped here */
   os_end_shared(&shared);
-  __atomic_store_n(&export_is_due, was_alone, __ATOMIC_RELAXED);
+  return true;
 }
 
-COLD void export_begin_due(void)
+void export_begin_due(void)
 {
-  if (__atomic_exchange_n(&export_is_due, false, __ATOMIC_RELAXED))
+  if (helpers_take_due(HELPER_EXPORT))
     begin();
 }

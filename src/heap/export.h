@@ -17,19 +17,9 @@ void export_begin_if(void);
 /* Ends the thread: what is looked at from now on has no thread of the library beside it. */
 void export_end(void);
 
-/* The process has no thread but the one that asks, after export_end(). */
-bool export_is_alone(void);
-
-/* The child of a process that had no other thread begins anew, but not before it comes by a slow path: most children become
- * another program. Nothing is made beside what other threads may have held. */
-void export_fork_prepare(void);
-void export_fork_child(void);
-extern INTERNAL bool export_is_due;
-COLD void export_begin_due(void);
-static inline void export_begin_if_due(void)
-{
-  if (HAS_SYSTEM && unlikely(__atomic_load_n(&export_is_due, __ATOMIC_RELAXED)))
-    export_begin_due();
-}
+/* Around a fork. The second in the child, which shares nothing; true: its parent did. */
+bool export_is_there(void);
+bool export_fork_child(void);
+void export_begin_due(void); /* in such a child, once it is due */
 
 #endif

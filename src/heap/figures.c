@@ -7,6 +7,7 @@
 #include "heap/granular.h"
 #include "heap/large.h"
 #include "heap/quarantine.h"
+#include "option.h"
 #include "space/metadata.h"
 #include "space/pages.h"
 
@@ -95,9 +96,9 @@ static size_t most_of_all_times(size_t bytes)
 
 /* Records that serve all heaps. A record is charged before it is touched, and counts until it has gone: in between more is
  * charged than there is. Under heaps_lock. */
-static size_t shared_records(void)
+static size_t shared_records(const arena_figures_t *arenas)
 {
-  size_t all = metadata_touched() + space_record_bytes();
+  size_t all = metadata_touched() + arenas->record_bytes;
   return all - min_size(charged_metadata(), all);
 }
 
@@ -109,22 +110,56 @@ static size_t idle_of_process(const space_figures_t *f)
 size_t heap_of_nobody_bytes(void)
 {
   space_figures_t f = space_figures(&space_of_process);
+  arena_figures_t arenas = space_arena_figures();
   lock_acquire(&heaps_lock);
-  size_t records = shared_records();
+  size_t records = shared_records(&arenas);
   lock_release(&heaps_lock);
   return records + idle_of_process(&f);
 }
 
+/* Returns all that the manager has mapped. Blocks apart count as far as their heaps hold them: what lies around them has no
+ * access. Under heaps_lock, which keeps the reserves. */
+static size_t mapped_by_process(const arena_figures_t *arenas)
+{
+  size_t bytes =
+    arenas->mapped_bytes + space_left_mapped() + metadata_mapped() + huge_mapped_bytes() + huge_apart_bytes() + pages_kept();
+  for (const heap_t *heap = heaps_first(); heap; heap = heap->next)
+    if (heap->region.kind == REGION_SLOTS)
+      bytes += arena_mapped_bytes(heap->region.space.fixed);
+  return bytes;
+}
+
+/* Returns what heaps but the default one hold of that, each without its children. A guest holds its caller's memory. Under
+ * heaps_lock. */
+static size_t held_by_others(void)
+{
+  size_t bytes = 0;
+  for (const heap_t *heap = heaps_first()->next; heap; heap = heap->next) {
+    size_t held = budget_held(&heap->budget);
+    bytes += heap_is_guest(heap) ? 0 : held - min_size(budget_below(&heap->budget), held);
+  }
+  return bytes;
+}
+
 /* What the process's space holds beyond blocks belongs to no heap, so it is put down to the default heap. */
-static void add_process_figures(pool_stats_t *stats)
+static void add_process_figures(pool_stats_t *stats, const arena_figures_t *arenas)
 {
   space_figures_t f = space_figures(&space_of_process);
-  size_t records = shared_records(), dirty = idle_of_process(&f);
+  size_t records = shared_records(arenas), dirty = idle_of_process(&f);
   stats->purged_bytes = f.purged_bytes + huge_purged_bytes() + space_ended_bytes() + metadata_purged_bytes();
   stats->idle_bytes += dirty;
   stats->held_bytes += dirty + records;
   stats->metadata_bytes += records;
   stats->peak_held_bytes = most_of_all_times(max_size(stats->peak_held_bytes, stats->held_bytes));
+}
+
+/* What is mapped and held by no heap holds no memory. */
+static void add_unheld(pool_stats_t *stats, const arena_figures_t *arenas)
+{
+  size_t mapped = mapped_by_process(arenas), held = held_by_others() + stats->held_bytes;
+  held -= min_size(stats->children_bytes, held);
+  stats->returned_bytes += mapped - min_size(held, mapped);
+  stats->advised_bytes = arenas->advised_bytes + (settings.huge_pages == HUGE_PAGES_ALWAYS ? huge_mapped_bytes() : 0);
 }
 
 /* The units of a prepaid region that serve nothing are held all the same. */
@@ -136,6 +171,8 @@ static void add_region_figures(pool_stats_t *stats, heap_t *heap)
   }
   space_figures_t f = space_figures(&heap->region.space);
   stats->idle_bytes += f.unused_bytes;
+  if (heap->region.space.purgeable) /* else it is a caller's, or was touched beforehand */
+    stats->returned_bytes += f.unused_bytes - min_size(f.dirty_bytes, f.unused_bytes);
   stats->purged_bytes = f.purged_bytes;
 }
 
@@ -147,6 +184,7 @@ static void add_bins(pool_stats_t *stats, heap_t *heap)
     stats->live_bytes += f.live_blocks * f.block_size;
     stats->cached_bytes += f.cached_blocks * f.block_size;
     stats->idle_bytes += f.idle_bytes;
+    stats->returned_bytes += f.returned_bytes;
   }
 }
 
@@ -206,6 +244,25 @@ static void add_fragmentation(pool_stats_t *stats, heap_t *heap)
     set_fragmentation(stats, heap, longest);
 }
 
+/* The same bytes by whether pages are behind them. Of what is idle some blocks and units hold no memory. */
+static void add_backing(pool_stats_t *stats, heap_t *heap)
+{
+  arena_figures_t arenas = {0};
+  bool all = heap_is_default(heap);
+  if (all) {
+    arenas = space_arena_figures();
+    add_process_figures(stats, &arenas);
+  } else if (heap->region.kind) {
+    add_region_figures(stats, heap);
+  }
+  stats->returned_bytes = min_size(stats->returned_bytes, stats->idle_bytes);
+  stats->free_bytes = stats->idle_bytes - stats->returned_bytes;
+  if (all)
+    add_unheld(stats, &arenas);
+  stats->mapped_bytes = stats->live_bytes + stats->cached_bytes + stats->free_bytes + stats->returned_bytes +
+                        stats->metadata_bytes + stats->children_bytes;
+}
+
 static void add_all(pool_stats_t *stats, heap_t *heap)
 {
   *stats = (pool_stats_t){.budget = budget_limit(&heap->budget), .held_bytes = budget_held(&heap->budget)};
@@ -219,10 +276,7 @@ static void add_all(pool_stats_t *stats, heap_t *heap)
   stats->retried_count = __atomic_load_n(&heap->retried_count, __ATOMIC_RELAXED);
   stats->overflowed_count = __atomic_load_n(&heap->overflowed_count, __ATOMIC_RELAXED);
   stats->purged_bytes = __atomic_load_n(&heap->purged_bytes, __ATOMIC_RELAXED);
-  if (heap_is_default(heap))
-    add_process_figures(stats);
-  else if (heap->region.kind)
-    add_region_figures(stats, heap);
+  add_backing(stats, heap);
 }
 
 void heap_figures(heap_t *heap, pool_stats_t *stats)

@@ -4,8 +4,10 @@
  * is that of docs/DESIGN.md (The order of locks), and a new lock belongs in both. */
 #include "heap/fork.h"
 #include "bin/due.h"
+#include "heap/background.h"
 #include "heap/chance.h"
 #include "heap/export.h"
+#include "heap/helper_threads.h"
 #include "heap/large.h"
 #include "heap/locate.h"
 #include "heap/profile_text.h"
@@ -156,7 +158,7 @@ static void open_everything(void (*open)(lock_t *))
 static void fork_prepare(void)
 {
   fork_locked = !os_single_threaded();
-  export_fork_prepare();
+  helpers_fork_prepare(fork_locked && (export_is_there() || background_is_there()));
   if (fork_locked)
     lock_everything();
   space_note_fork();
@@ -189,7 +191,7 @@ static void fork_child(void)
   open_everything(lock_reset);
   reset_heaps();
   threads_forget_others(large_give_lost_spares);
-  export_fork_child(); /* last: it allocates */
+  helpers_fork_child((export_fork_child() ? HELPER_EXPORT : 0) | (background_fork_child() ? HELPER_BACKGROUND : 0));
 }
 
 /* The exchange decides which thread registers. Registering may allocate, and so come here again. */

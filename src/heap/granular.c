@@ -6,6 +6,7 @@
 #include "heap/guard.h"
 #include "option.h"
 #include "os/closure.h"
+#include "space/sleeper.h"
 #include <string.h>
 
 enum {
@@ -41,6 +42,11 @@ static size_t page_start(size_t page) { return page * GRANULE_PAGE; }
 static size_t page_end(const granules_t *g, size_t page) { return min_size(page_start(page) + GRANULE_PAGE, g->count); }
 static size_t page_bytes(const granules_t *g, size_t page) { return (page_end(g, page) - page_start(page)) << GRANULE_LOG2; }
 
+static size_t pages_of_region(const heap_region_t *region)
+{
+  return (region->granules.count + GRANULE_PAGE - 1) / GRANULE_PAGE;
+}
+
 /* A guest's memory is the caller's. */
 static bool has_dirty_pages(const heap_region_t *region) { return HAS_SYSTEM && region->kind == REGION_SMALL && region->dirty; }
 
@@ -53,6 +59,8 @@ static void note_dirty(heap_region_t *region, size_t page, bool dirty)
   bit_clear(region->idle, page);
   ptrdiff_t bytes = (ptrdiff_t)page_bytes(&region->granules, page);
   space_add_unpaid_bytes(dirty ? bytes : -bytes);
+  if (dirty)
+    sleeper_note();
 }
 
 static void fill_page(heap_t *heap, size_t page)
@@ -107,11 +115,14 @@ void granular_forget_dirty(heap_t *heap)
     note_dirty(&heap->region, page, false);
 }
 
-/* Gives the dirty pages [page, end) back. Where the system's pages are longer, they go back with the region. A call that is
+/* Where the system's pages are longer, they go back with the region. */
+static bool pages_go_back(void) { return os_page_size() <= GRANULE_PAGE << GRANULE_LOG2; }
+
+/* Gives the dirty pages [page, end) back. A call that is
  * refused, because a page is locked, may have taken others: the halves are asked for, so that none of those counts as dirty. */
 static size_t purge_pages(heap_region_t *region, size_t page, size_t end)
 {
-  if (os_page_size() > GRANULE_PAGE << GRANULE_LOG2)
+  if (!pages_go_back())
     return 0;
   size_t bytes = (page_end(&region->granules, end - 1) - page_start(page)) << GRANULE_LOG2, half = page + (end - page) / 2;
   if (!os_purge(region->base + (page_start(page) << GRANULE_LOG2), round_up(bytes, os_page_size())))
@@ -122,7 +133,7 @@ static size_t purge_pages(heap_region_t *region, size_t page, size_t end)
   return bytes;
 }
 
-/* Whether no round over the pages is under way, and the next is due. Another thread may have a later time. */
+/* Whether the next round over the pages is due. Another thread may have a later time. */
 static bool round_begins(const heap_region_t *region, uint64_t now_ms)
 {
   return !region->ticked_page && now_ms >= region->ticked_ms + region->purge_delay_ms;
@@ -136,7 +147,7 @@ static bool tick_pages(heap_region_t *region, uint64_t now_ms)
   if (!region->ticked_page && !round_begins(region, now_ms))
     return false;
   region->ticked_ms = now_ms;
-  size_t pages = (region->granules.count + GRANULE_PAGE - 1) / GRANULE_PAGE;
+  size_t pages = pages_of_region(region);
   for (size_t page = region->ticked_page; (page = bits_next_set(region->dirty, page, pages)) < pages; page++) {
     size_t end = min_size(bits_next_clear(region->dirty, page, pages), page + STEP_PAGES);
     end = min_size(bits_next_clear(region->idle, page, pages), end);
@@ -225,7 +236,7 @@ COLD static size_t cut_harder(heap_t *heap, size_t count, size_t steps)
 size_t granular_purge(heap_t *heap, size_t keep)
 {
   heap_region_t *region = &heap->region;
-  size_t pages = (region->granules.count + GRANULE_PAGE - 1) / GRANULE_PAGE, purged = 0, left = 0;
+  size_t pages = pages_of_region(region), purged = 0, left = 0;
   closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
   give_kept(heap);
   for (size_t page = 0, end; has_dirty_pages(region) && (page = bits_next_set(region->dirty, page, pages)) < pages;
@@ -238,7 +249,7 @@ size_t granular_purge(heap_t *heap, size_t keep)
   return purged;
 }
 
-bool granular_tick(heap_t *heap, uint64_t now_ms)
+bool granular_tick(heap_t *heap, uint64_t now_ms, bool *left)
 {
   heap_region_t *region = &heap->region;
   if (!has_dirty_pages(region) || region->purge_delay_ms == PURGE_NEVER)
@@ -247,6 +258,7 @@ bool granular_tick(heap_t *heap, uint64_t now_ms)
   if (round_begins(region, now_ms))
     give_kept(heap);
   bool purged = tick_pages(region, now_ms);
+  *left |= pages_go_back() && bits_next_set(region->dirty, 0, pages_of_region(region)) < pages_of_region(region);
   lock_release(&heap->lock);
   return purged;
 }

@@ -34,8 +34,9 @@ void granular_forget_dirty(heap_t *heap);
 static inline size_t granular_pages(size_t count) { return round_up((count + GRANULE_PAGE - 1) / GRANULE_PAGE, WORD_BITS); }
 
 /* Does a step of giving pages back that have been without a block for the heap's purge delay, and at most for twice as long.
- * True: it gave some back with a call of the system, and there may be more to do. */
-bool granular_tick(heap_t *heap, uint64_t now_ms);
+ * True: it gave some back with a call of the system, and there may be more to do. *left becomes true if pages are left that may
+ * go back later. */
+bool granular_tick(heap_t *heap, uint64_t now_ms, bool *left);
 
 /* A block of at least `size` bytes, and how many it has; NULL: there is no room, or the budget has none. */
 void *granular_take(heap_t *heap, size_t size, size_t alignment, size_t *usable);

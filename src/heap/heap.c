@@ -111,8 +111,9 @@ magazines_t *heap_enter(heap_t *heap, thread_t *thread)
 {
   if (!HAS_SYSTEM || !thread || !heap->cached)
     return NULL;
-  return heap_is_default(heap) ? &thread->default_magazines
-                               : thread_enter(thread, heap, heap->has_cache_slot, heap->reached ? &heap->reach : NULL);
+  return heap_is_default(heap) && !heap->reached
+           ? &thread->default_magazines
+           : thread_enter(thread, heap, heap->has_cache_slot, heap->reached ? &heap->reach : NULL);
 }
 
 /* ---- which class ---- */

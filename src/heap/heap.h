@@ -81,14 +81,14 @@ static inline void heap_flush_magazines(magazines_t *magazines, heap_t *heap)
 /* The magazines of the heap that any thread has; NULL: none. Under threads_lock. */
 static inline const magazines_t *heap_magazines_in(const thread_t *thread, const heap_t *heap)
 {
-  return heap_is_default(heap) ? &thread->default_magazines : thread_magazines_if_any(thread, heap);
+  return heap_is_default(heap) && !heap->reached ? &thread->default_magazines : thread_magazines_if_any(thread, heap);
 }
 
 /* The calling thread's magazines of the heap, which it is busy with until it leaves; NULL: it has none. */
 magazines_t *heap_enter(heap_t *heap, thread_t *thread);
 static inline void heap_leave(heap_t *heap, thread_t *thread)
 {
-  if (!heap_is_default(heap))
+  if (!heap_is_default(heap) || heap->reached)
     thread_leave(thread);
 }
 

@@ -11,8 +11,8 @@
  * Threads that still run move their pointers while the memory is read, and free blocks that were listed before. So they are
  * searched for twice then, and lost is only what is still the same block at the end. */
 #include "heap/lost.h"
-#include "heap/export.h"
 #include "heap/fork.h"
+#include "heap/helper_threads.h"
 #include "heap/locate.h"
 #include "heap/walk.h"
 #include "heap/walled.h"
@@ -77,7 +77,7 @@ static bool add_live(const walked_t *walked, void *context)
 /* One thread's heap is looked at where that is the only thread; nobody caches blocks of the others while leaks are wanted. */
 static void each_heap(void (*visit)(heap_t *heap, bool beside, search_t *s), search_t *s)
 {
-  bool alone = export_is_alone() && !fork_lost_threads;
+  bool alone = helpers_are_alone() && !fork_lost_threads;
   lock_acquire(&heaps_lock);
   for (heap_t *heap = heaps_first(); heap; heap = heap->next)
     if (!heap->lock.solo || alone)

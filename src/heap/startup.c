@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "heap/startup.h"
+#include "heap/background.h"
 #include "heap/chance.h"
 #include "heap/dying.h"
 #include "heap/export.h"
@@ -21,6 +22,16 @@ static void before_abort(void)
 }
 
 static const char *name_to_say(const heap_t *heap) { return heap == &default_heap ? NULL : heap->name; }
+
+/* With background=2 the default heap is one within reach, as those with a budget are: its fast paths find nothing, and each
+ * call goes on to the thread's cache of it. */
+static void reach_default_if(void)
+{
+  if (settings.background != BACKGROUND_REACHES_ALL || !threads_can_be_reached || !default_heap.cached)
+    return;
+  default_heap.reached = default_heap.has_cache_slot = true;
+  threads_default_is_reached = true;
+}
 
 /* The options are read first: the space depends on them. Should the window be refused, the next call tries again. Nothing under
  * the lock allocates. Everything is set before manager_came_up says so. */
@@ -49,13 +60,16 @@ COLD bool manager_bring_up(void)
       profile_start_first();
     heap_size_depots(os_processors());
     chance_begin();
-    threads_init(heap_end_of_thread, heap_flush_own, heap_flush_thread);
+    background_tick = heap_tick_all;
+    threads_init(heap_end_of_thread, heap_flush_own, heap_flush_thread, background_note_last);
+    reach_default_if();
     __atomic_store_n(&manager_came_up, true, __ATOMIC_RELEASE);
   }
   lock_release(&startup_lock);
   fork_watch();              /* may allocate */
   walled_load_once_wanted(); /* and so may this, which is a block of a manager that has come up */
-  export_begin_if();         /* and this */
+  export_begin_if();         /* and these */
+  background_begin_if();
   return up;
 }
 

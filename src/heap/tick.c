@@ -5,9 +5,11 @@
  * returns the memory to the system. */
 #include "heap/tick.h"
 #include "bin/due.h"
+#include "heap/background.h"
 #include "heap/export.h"
 #include "heap/figures.h"
 #include "heap/granular.h"
+#include "heap/helper_threads.h"
 #include "heap/large.h"
 #include "heap/quarantine.h"
 #include "option.h"
@@ -78,8 +80,9 @@ static bool is_ticked_here(const heap_t *heap) { return heap_has_granules(heap) 
 static bool tick_granules_of_some(uint64_t now_ms)
 {
   size_t left = HEAPS_PER_LOOK;
+  bool waits;
   heap_t *heap = heaps_round_at ? heaps_round_at : heaps_first();
-  while (heap && left-- && !(is_ticked_here(heap) && granular_tick(heap, now_ms)))
+  while (heap && left-- && !(is_ticked_here(heap) && granular_tick(heap, now_ms, &waits)))
     heap = heap->next;
   heaps_round_at = heap;
   return heap != NULL;
@@ -114,9 +117,27 @@ static void go_on_purging(uint64_t now_ms)
 
 /* The ticks of the process follow that of its space: it comes once in an epoch, by whichever thread is first. What it begins is
  * spread over later calls of any thread, so that no call is long. */
+static void begin_tick_if_due(uint64_t now)
+{
+  if (!space_tick(&space_of_process, now))
+    return;
+  huge_unmap_left();
+  space_destroy_left();
+  bins_begin_tick();
+  __atomic_store_n(&granules_are_due, true, __ATOMIC_RELAXED);
+}
+
+COLD static void begin_helpers_due(void)
+{
+  export_begin_due();
+  background_begin_due();
+}
+
+/* Beside a thread that returns memory a thread ticks what is its own, and no more. */
 COLD void heap_look_at_clock(thread_t *thread)
 {
-  export_begin_if_due();
+  if (HAS_SYSTEM && unlikely(__atomic_load_n(&helpers_due, __ATOMIC_RELAXED)))
+    begin_helpers_due();
   if (settings.purge_delay_ms == PURGE_NEVER)
     return;
   uint64_t now = os_now_ms();
@@ -127,13 +148,72 @@ COLD void heap_look_at_clock(thread_t *thread)
   /* A thread with caches of many heaps is never done at one look, so the rest is left to the next. */
   if (thread_tick_is_under_way(thread))
     thread_tick_caches(thread, CACHES_PER_LOOK, tick_magazines);
-  if (space_tick(&space_of_process, now)) {
-    huge_unmap_left();
-    space_destroy_left();
-    bins_begin_tick();
-    __atomic_store_n(&granules_are_due, true, __ATOMIC_RELAXED);
-  }
+  if (background_looks(now))
+    return;
+  begin_tick_if_due(now);
   go_on_purging(now);
+}
+
+/* ---- by a thread that does nothing else ---- */
+
+/* Regions of units that have bins are ticked with them. One without is ticked by its frees, and here. */
+static bool tick_region_without_bins(heap_t *heap, uint64_t now)
+{
+  bool has_units = heap_own_arena(heap) && !heap_is_guest(heap) && !heap->lock.solo && !heap_bin_from(heap, 1);
+  if (!has_units || !space_wants_ticks(&heap->region.space))
+    return false;
+  space_tick_region(&heap->region.space, now);
+  return space_wants_ticks(&heap->region.space);
+}
+
+/* Returns whether a region has something left. A heap may end between two stretches of the list (heap_leave_ticks()). */
+static bool tick_regions(uint64_t now)
+{
+  bool left = false, goes_on;
+  do {
+    lock_acquire(&heaps_lock);
+    heap_t *heap = heaps_round_at ? heaps_round_at : heaps_first();
+    for (size_t i = HEAPS_PER_LOOK; heap && i; heap = heap->next, i--)
+      if (is_ticked_here(heap))
+        while (granular_tick(heap, now, &left)) {}
+      else
+        left |= tick_region_without_bins(heap, now);
+    heaps_round_at = heap;
+    goes_on = heap != NULL;
+    lock_release(&heaps_lock);
+  } while (goes_on);
+  __atomic_store_n(&granules_are_due, false, __ATOMIC_RELAXED);
+  return left;
+}
+
+static void tick_all_bins(uint64_t now)
+{
+  while (bins_tick_is_under_way()) {
+    lock_acquire(&heaps_lock);
+    bins_tick(BINS_PER_LOOK, 1, now);
+    lock_release(&heaps_lock);
+  }
+}
+
+static void purge_all_steps(void)
+{
+  while (space_purge_is_under_way(&space_of_process))
+    space_purge_step(&space_of_process, 1);
+}
+
+/* The caches come first: what they have is idle in its slabs then, and counts there for a whole delay. */
+bool heap_tick_all(void)
+{
+  if (settings.purge_delay_ms == PURGE_NEVER)
+    return false;
+  uint64_t now = os_now_ms();
+  bool left = threads_reach_unused(TICKS_PER_DELAY, heap_flush_magazines);
+  begin_tick_if_due(now);
+  purge_all_steps();
+  tick_all_bins(now);
+  purge_all_steps();
+  left |= tick_regions(now);
+  return left || bins_are_due() || space_has_left(&space_of_process);
 }
 
 /* The order is that of the way back: what threads hold goes to the bins, then the bins empty their depots and close their
@@ -150,7 +230,7 @@ void heap_drain(heap_t *heap, const char *call)
   if (heap_is_default(heap) && thread)
     large_flush_spares(thread);
   if (HAS_SYSTEM && heap->cached && heap->reached)
-    threads_reach(heap, &heap->reach, heap_flush_magazines);
+    threads_reach(&heap->reach, heap_flush_magazines);
   if (heap_has_granules(heap))
     granular_drain(heap);
   FOR_EACH_BIN(bin, heap)

@@ -16,6 +16,10 @@ static inline void heap_after_slow_path(thread_t *thread)
     heap_look_at_clock(thread);
 }
 
+/* Does all that is due at once, for the thread that returns memory. False: there is nothing left that time alone would
+ * return. */
+bool heap_tick_all(void);
+
 /* Where the round over heaps that may have granules goes on; NULL: at the first heap. Under heaps_lock, under which a heap that
  * leaves the list is passed. */
 extern heap_t *heaps_round_at;

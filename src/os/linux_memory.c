@@ -251,16 +251,20 @@ unsigned os_threads(void)
 
 static bool was_started(const char *number)
 {
-  char path[64] = "/proc/self/task/", name[sizeof OS_THREAD_NAME + 1] = "";
+  char path[64] = "/proc/self/task/", name[32] = "";
   if (*number < '0' || *number > '9')
     return false;
   strncat(path, number, sizeof path - sizeof "/comm" - strlen(path));
   strcat(path, "/comm");
   int file = open_file(path);
-  ssize_t length = file >= 0 ? read_file(file, name, sizeof name) : 0;
+  ssize_t length = file >= 0 ? read_file(file, name, sizeof name - 1) : 0;
   if (file >= 0)
     close_file(file);
-  return length == sizeof name - 1 && !memcmp(name, OS_THREAD_NAME "\n", sizeof name - 1);
+  name[length > 0 ? length - 1 : 0] = '\0'; /* the end of the line */
+  for (size_t i = 0; i < OS_HELPERS; i++)
+    if (!strcmp(name, os_helper_names[i]))
+      return true;
+  return false;
 }
 
 /* The folder is read as the kernel has it: opendir() would allocate. */

@@ -212,45 +212,56 @@ void os_wake_shared(uint32_t *word)
   errno = saved;
 }
 
+const char *const os_helper_names[OS_HELPERS] = {[OS_EXPORT] = "tidepool export", [OS_BACKGROUND] = "tidepool purge"};
+
+static struct {
+  void (*run)(void);
+  pthread_t thread;
+  uint32_t is_up;
+} own_threads[OS_HELPERS];
+
 static void *run_thread(void *argument)
 {
-  void (*run)(void);
-  memcpy(&run, &argument, sizeof run);
-  prctl(PR_SET_NAME, OS_THREAD_NAME);
-  run();
+  os_helper_t which = (os_helper_t)(uintptr_t)argument;
+  prctl(PR_SET_NAME, os_helper_names[which]);
+  __atomic_store_n(&own_threads[which].is_up, 1, __ATOMIC_RELEASE);
+  os_wake(&own_threads[which].is_up);
+  own_threads[which].run();
   return NULL;
 }
 
 /* What is local to threads lies on it too, of the program as well. */
 enum { OWN_STACK = 256 << 10 };
-static pthread_t own_thread;
 
-/* It has the signals blocked that its maker has blocked at its start: all. */
-int os_start_thread(void (*run)(void))
+/* It has the signals blocked that its maker has blocked at its start: all. Its maker waits until it has made the calls of the
+ * system that a thread begins with: the program may forbid itself those the next moment. */
+int os_start_thread(os_helper_t which, void (*run)(void))
 {
   int saved = errno;
   sigset_t all, before;
   pthread_attr_t attributes;
-  void *argument;
-  memcpy(&argument, &run, sizeof argument);
+  pthread_t *thread = &own_threads[which].thread;
+  void *argument = (void *)(uintptr_t)which;
+  own_threads[which].run = run;
+  own_threads[which].is_up = 0;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   int error = pthread_attr_init(&attributes);
   if (!error) {
     bool small = pthread_attr_setstacksize(&attributes, OWN_STACK) == 0;
-    error = pthread_create(&own_thread, &attributes, run_thread, argument);
+    error = pthread_create(thread, &attributes, run_thread, argument);
     if (error && small) /* where more is local to threads than that */
-      error = pthread_create(&own_thread, NULL, run_thread, argument);
+      error = pthread_create(thread, NULL, run_thread, argument);
     pthread_attr_destroy(&attributes);
   }
-  if (!error)
-    pthread_setname_np(own_thread, OS_THREAD_NAME); /* who looks before it runs knows it, too */
+  while (!error && !__atomic_load_n(&own_threads[which].is_up, __ATOMIC_ACQUIRE))
+    os_wait(&own_threads[which].is_up, 0, 0);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   errno = saved;
   return error;
 }
 
-bool os_join_thread(unsigned most_ms)
+bool os_join_thread(os_helper_t which, unsigned most_ms)
 {
   int saved = errno;
   struct timespec until;
@@ -258,7 +269,7 @@ bool os_join_thread(unsigned most_ms)
   uint64_t ns = (uint64_t)until.tv_nsec + most_ms % 1000 * UINT64_C(1000000);
   until.tv_sec += (time_t)(most_ms / 1000 + ns / 1000000000);
   until.tv_nsec = (long)(ns % 1000000000);
-  bool joined = pthread_timedjoin_np(own_thread, NULL, &until) == 0;
+  bool joined = pthread_timedjoin_np(own_threads[which].thread, NULL, &until) == 0;
   errno = saved;
   return joined;
 }

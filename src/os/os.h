@@ -231,9 +231,10 @@ bool os_share_more(os_shared_t *shared, size_t size);
 void os_end_shared(os_shared_t *shared);
 
 /* Starts a thread that gets no signals and has a small stack. It may allocate. 0, or the error. os_join_thread() waits for its
- * end, and false: it did not come. There is one such thread. */
-int os_start_thread(void (*run)(void));
-bool os_join_thread(unsigned most_ms);
+ * end, and false: it did not come. There is one of each kind. */
+typedef enum os_helper { OS_EXPORT, OS_BACKGROUND, OS_HELPERS } os_helper_t;
+int os_start_thread(os_helper_t which, void (*run)(void));
+bool os_join_thread(os_helper_t which, unsigned most_ms);
 
 /* As os_wait(), up to so long, and os_wake(), for all: by memory that is shared with other processes. */
 void os_wait_shared(uint32_t *word, uint32_t value, unsigned most_ms);
@@ -284,7 +285,7 @@ bool os_copy_memory(void *to, uintptr_t from, size_t size);
 
 /* How many threads the process has; 0: the system does not say. And how many of them os_start_thread() has made, by their name:
  * also those of another library of this kind in the process. */
-#define OS_THREAD_NAME "tidepool export"
+extern const char *const os_helper_names[OS_HELPERS];
 unsigned os_threads(void);
 unsigned os_started_threads(void);
 

@@ -162,6 +162,14 @@ size_t arena_record_bytes(const arena_t *arena)
   return bitmap_bytes(arena) + min_size(end, (uintptr_t)arena->runs_end) - (uintptr_t)arena;
 }
 
+/* Forgotten units are below `committed`, as all units that are not free. */
+size_t arena_mapped_bytes(const arena_t *arena)
+{
+  size_t absent = arena->hole_count * (size_t)HUGE_PAGE_UNITS + arena->forgotten;
+  return unit_bytes(arena) - (absent << arena->unit_log2) + bitmap_bytes(arena) +
+         (size_t)(arena->runs_end - (const char *)arena);
+}
+
 /* If the system took the memory of the units but not their addresses, they count for nothing any more. */
 size_t arena_left(const arena_t *arena)
 {

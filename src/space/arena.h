@@ -97,6 +97,9 @@ bool arena_destroy(arena_t *arena);
 /* Returns how many bytes are mapped for the records of an arena of the window. */
 size_t arena_record_bytes(const arena_t *arena);
 
+/* Returns how many bytes of an arena of the window are mapped, units and records. */
+size_t arena_mapped_bytes(const arena_t *arena);
+
 /* Returns how much memory an arena that could not be destroyed may still hold. */
 size_t arena_left(const arena_t *arena);
 

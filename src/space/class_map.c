@@ -68,7 +68,7 @@ bool window_init(void)
   return false;
 }
 
-size_t window_map_bytes(void) { return 2 * map_bytes(window_slots_open()); }
+size_t window_map_bytes(void) { return map_bytes(default_slots) + map_bytes(heap_slots); }
 
 size_t window_slots_most(void) { return slots_most; }
 

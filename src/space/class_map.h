@@ -43,7 +43,7 @@ extern INTERNAL window_t class_window;
 /* Chooses the window, once. False: the system has no room for it. */
 bool window_init(void);
 
-/* Returns how many bytes of the class map are mapped for the slots that are open. */
+/* Returns how many bytes of the class map are mapped. */
 size_t window_map_bytes(void);
 
 /* How many slots there may be, how many are open, and where one begins. */

@@ -40,17 +40,26 @@ static void list_leave(huge_t *huge)
 /* ---- the tree: live blocks, and what was left of others ---- */
 
 static size_t range_count; /* in the tree, but for blocks apart */
+static size_t mapped_bytes, apart_bytes;
+
+size_t huge_mapped_bytes(void) { return __atomic_load_n(&mapped_bytes, __ATOMIC_RELAXED); }
+size_t huge_apart_bytes(void) { return __atomic_load_n(&apart_bytes, __ATOMIC_RELAXED); }
+
+/* Under huge_lock, but read without it. */
+static void count_bytes(size_t *figure, size_t by) { __atomic_store_n(figure, *figure + by, __ATOMIC_RELAXED); }
 
 static void enter_tree(huge_t *huge)
 {
   range_insert(&huge_ranges, &huge->range);
   range_count++;
+  count_bytes(&mapped_bytes, huge_size(huge));
 }
 
 static void leave_tree(huge_t *huge)
 {
   range_remove(&huge_ranges, &huge->range);
   range_count--;
+  count_bytes(&mapped_bytes, -huge_size(huge));
 }
 
 /* Linux joins neighbours in one mapping, and unmapping one between two others makes two. At the limit of mappings nobody can
@@ -335,6 +344,7 @@ void huge_apart_enter(huge_t *huge, void *owner, huge_t **list)
   huge->owner = owner;
   lock_acquire(&huge_lock);
   range_insert(&huge_ranges, &huge->range);
+  count_bytes(&apart_bytes, huge_size(huge));
   list_enter(huge, list);
   lock_release(&huge_lock);
 }
@@ -392,6 +402,7 @@ huge_t *huge_apart_leave(const void *block)
     huge = NULL;
   if (huge) {
     range_remove(&huge_ranges, &huge->range);
+    count_bytes(&apart_bytes, -huge_size(huge));
     list_leave(huge);
   }
   lock_release(&huge_lock);

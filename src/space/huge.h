@@ -48,6 +48,10 @@ size_t huge_unmap_left(void);
 size_t huge_left_bytes(void);
 uint64_t huge_purged_bytes(void);
 
+/* Return how many bytes are mapped for these blocks, with what is left, and how many bytes blocks apart take. */
+size_t huge_mapped_bytes(void);
+size_t huge_apart_bytes(void);
+
 /* Returns how many bytes a block of this size will hold. */
 size_t huge_bytes(size_t size);
 

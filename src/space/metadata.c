@@ -25,9 +25,10 @@ enum {
 lock_t metadata_lock;
 static char *next, *end; /* what is mapped and free */
 static char *limit;      /* how far it can grow where it is */
-static size_t taken;
+static size_t taken, mapped;
 
 static void count_records(size_t by) { __atomic_store_n(&taken, taken + by, __ATOMIC_RELAXED); }
+static void count_mapped(size_t by) { __atomic_store_n(&mapped, mapped + by, __ATOMIC_RELAXED); }
 
 /* Rounds up to a multiple of 64, and beyond 256 to a quarter of a power of two. Few sizes mean that a record given back serves
  * another one. */
@@ -94,6 +95,7 @@ static bool map_elsewhere(size_t bytes)
     return false;
   os_guard(chunk, page);
   os_guard(chunk + page + bytes, page);
+  count_mapped(bytes + 2 * page);
   next = chunk + page;
   end = limit = next + bytes;
   return true;
@@ -111,6 +113,7 @@ static bool grow_metadata(size_t size)
   size_t least = round_up(size, os_page_size()), whole = round_up(size, max_size(CHUNK, os_page_size()));
   for (size_t bytes = whole; end && bytes <= (size_t)(limit - end); bytes = least) {
     if (os_map_at(end, bytes) == OS_MAPPED) {
+      count_mapped(bytes);
       end += bytes;
       return true;
     }
@@ -274,4 +277,5 @@ size_t metadata_trim(void)
 
 uint64_t metadata_purged_bytes(void) { return rows_purged(); }
 size_t metadata_touched(void) { return rows_touched(); }
+size_t metadata_mapped(void) { return __atomic_load_n(&mapped, __ATOMIC_RELAXED); }
 size_t metadata_bytes(void) { return __atomic_load_n(&taken, __ATOMIC_RELAXED); }

@@ -36,9 +36,10 @@ size_t metadata_trim(void);
 uint64_t metadata_purged_bytes(void);
 
 /* metadata_bytes() says how many bytes were taken and not given back; metadata_touched() how many hold memory, with those of
- * records that were given back and hold it still. */
+ * records that were given back and hold it still; metadata_mapped() how many are mapped. */
 size_t metadata_bytes(void);
 size_t metadata_touched(void);
+size_t metadata_mapped(void);
 
 extern lock_t metadata_lock;
 

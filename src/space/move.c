@@ -9,8 +9,11 @@
 #include <string.h>
 
 enum {
-  MOVE_LEAST_UNITS = 16, /* 1 MiB: less is copied in about the same time */
-  MOVED_MOST = 256 << 10 /* units: 16,384 mappings of the least size, of 65,530 that Linux allows */
+  MOVE_LEAST_UNITS = 16,  /* 1 MiB: less is copied in about the same time */
+  MOVED_MOST = 256 << 10, /* units: 16,384 mappings of the least size, of 65,530 that Linux allows */
+  SAMPLES = 8,            /* pages of a run that are looked at, */
+  SAMPLES_EMPTY = 1,      /* of which so many may never have been written to, */
+  WORDS_OF_SAMPLE = 8     /* as far as some words of each tell */
 };
 
 /* Nothing is mapped where the pages were. Under the lock of the space. */
@@ -35,6 +38,33 @@ static void lose_place(arena_t *arena, const run_t *place)
   lock_release(&space_of_process.lock);
 }
 
+static bool is_written(const char *page)
+{
+  const volatile word_t *words = (const volatile word_t *)page;
+  size_t step = os_page_size() / sizeof *words / WORDS_OF_SAMPLE;
+  for (size_t i = 0; i < WORDS_OF_SAMPLE; i++)
+    if (words[i * step + i])
+      return true;
+  return false;
+}
+
+/* One page in each part of the run is looked at, at another place in each. The caller has the block in its hands, and a copy
+ * would read all of it. A look at a page without memory is a page fault, so few of those end it. */
+static bool seems_filled(const run_t *run, size_t bytes)
+{
+  size_t page = os_page_size(), part = bytes / page / SAMPLES, empty = 0;
+  for (size_t i = 0; i < SAMPLES && empty <= SAMPLES_EMPTY; i++)
+    empty += !is_written(run->start + (i * part + i * 7 % part) * page);
+  return empty <= SAMPLES_EMPTY;
+}
+
+/* To move page tables loses the memory that the place has, and its pages are faulted in anew. So a block that is filled is
+ * copied to a place that has memory: that costs less than the faults, even where these are cheap. */
+static bool is_better_copied(const run_t *run, size_t bytes, const run_t *place)
+{
+  return place->fresh >= place->units - place->units / 4 && seems_filled(run, bytes);
+}
+
 static void copy_run(run_t *run, char *place, size_t bytes, bool wipes)
 {
   memcpy(place, run->start, bytes);
@@ -51,7 +81,7 @@ static run_t *move_to(run_t *run, size_t units, bool wipes)
   arena_t *arena = arena_of(&space_of_process, place->start), *from = arena_of(&space_of_process, run->start);
   size_t at = (size_t)(place - arena->runs), bytes = run_bytes(from, run);
   os_mapped_t mapped = OS_OCCUPIED;
-  if (arena_moved_units() + units <= MOVED_MOST)
+  if (arena_moved_units() + units <= MOVED_MOST && !is_better_copied(run, bytes, place))
     mapped = os_remap_to(run->start, bytes, place->start, run_bytes(arena, place));
   if (mapped == OS_NO_MEMORY) {
     lose_place(arena, place);

@@ -54,7 +54,9 @@ static size_t purge_each(arena_t *arena, size_t from, size_t to)
 static bool purge_range(arena_t *arena, purge_pass_t *pass, size_t most, size_t *purged)
 {
   size_t from, to;
-  if (!arena_highest_dirty(arena, pass->below, &from, &to))
+  bool found = pass->whole_pages ? arena_highest_dirty_page(arena, pass->below, &from, &to)
+                                 : arena_highest_dirty(arena, pass->below, &from, &to);
+  if (!found || (pass->whole_pages && to - from > most))
     return false;
   from = to - min_size(to - from, most);
   pass->below = from;
@@ -73,6 +75,7 @@ static void begin_pass(const space_t *space, purge_pass_t *pass, size_t keep, si
 {
   pass->keep = keep;
   pass->trims = false;
+  pass->whole_pages = keep && !space->fixed;
   pass->left = units;
   pass->below = SIZE_MAX;
   set_arenas_left(pass, space->fixed ? 1 : window_slots_open());
@@ -91,8 +94,13 @@ static void leave_arena(const space_t *space, purge_pass_t *pass, arena_t *arena
   if (arena && !space->fixed)
     arena_unmap_idle(arena, pass->trims ? SIZE_MAX : STEP_HOLES);
   bool done = !pass->left || (!pass->trims && space->dirty_units <= pass->keep);
+  size_t left = done ? 0 : pass->arenas_left - 1;
+  if (!done && !left && pass->whole_pages) {
+    pass->whole_pages = false;
+    left = window_slots_open();
+  }
   pass->below = SIZE_MAX;
-  set_arenas_left(pass, done ? 0 : pass->arenas_left - 1);
+  set_arenas_left(pass, left);
 }
 
 /* Goes on with a pass until it has tried so many ranges and ends of arenas, has purged about so many units, or is done. Returns
@@ -205,12 +213,14 @@ void space_tick_region(space_t *space, uint64_t now_ms)
   gate_leave(gate);
 }
 
-bool space_wants_ticks(space_t *space)
+bool space_has_left(space_t *space)
 {
-  if (!space->fixed || !space->purgeable || space->purge_delay_ms == PURGE_NEVER)
+  if (!space->purgeable || space->purge_delay_ms == PURGE_NEVER)
     return false;
   lock_acquire(&space->lock);
-  bool wants = space->dirty_units && !space->purge_failed;
+  bool has = space->dirty_units && !space->purge_failed;
   lock_release(&space->lock);
-  return wants;
+  return has;
 }
+
+bool space_wants_ticks(space_t *space) { return space->fixed && space_has_left(space); }

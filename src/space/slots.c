@@ -95,6 +95,16 @@ size_t space_destroy_left(void)
   return unmapped;
 }
 
+size_t space_left_mapped(void)
+{
+  size_t bytes = 0;
+  lock_acquire(&space_slots_lock);
+  for (const arena_t *arena = left_first; arena; arena = arena->next_left)
+    bytes += arena_mapped_bytes(arena);
+  lock_release(&space_slots_lock);
+  return bytes;
+}
+
 /* ---- new arenas ---- */
 
 /* Makes an arena in reserved slots. If something else is mapped there, the slots stay reserved for good, or every later arena

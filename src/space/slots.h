@@ -33,6 +33,9 @@ void slots_destroy_arena(arena_t *arena);
 size_t space_left_bytes(void);
 size_t space_destroy_left(void);
 
+/* Returns how many bytes are still mapped of arenas that have ended. */
+size_t space_left_mapped(void);
+
 /* Returns how many bytes of arenas that have ended went back to the system, in total. */
 uint64_t space_ended_bytes(void);
 

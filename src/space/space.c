@@ -6,6 +6,7 @@
 #include "option.h"
 #include "os/os.h"
 #include "space/huge_pages.h"
+#include "space/sleeper.h"
 #include <string.h>
 
 enum {
@@ -253,6 +254,7 @@ static void give_units(arena_t *arena, size_t from, size_t to)
   space_add_dirty(space, to - from);
   bool at_once = HAS_SYSTEM && unlikely(space->dirty_units > space->dirty_most) && !space->purge_failed;
   lock_release(&space->lock);
+  sleeper_note();
   if (at_once)
     space_purge_at_once(space);
 }
@@ -317,17 +319,20 @@ space_figures_t space_figures(space_t *space)
 }
 
 /* Arenas of regions are left out: their heaps have been charged for these records. */
-size_t space_record_bytes(void)
+arena_figures_t space_arena_figures(void)
 {
-  size_t bytes = window_map_bytes();
+  arena_figures_t f = {.record_bytes = window_map_bytes(), .mapped_bytes = window_map_bytes()};
   lock_acquire(&space_of_process.lock);
   for (size_t slot = 0; slot < window_slots_open(); slot++) {
     const arena_t *arena = space_arena_at(slot);
-    if (arena && arena->space == &space_of_process)
-      bytes += arena_record_bytes(arena);
+    if (!arena || arena->space != &space_of_process)
+      continue;
+    f.record_bytes += arena_record_bytes(arena);
+    f.mapped_bytes += arena_mapped_bytes(arena);
+    f.advised_bytes += bits_count(arena->huge, 0, HUGE_PAGES_MOST) * HUGE_PAGE_UNITS << UNIT_LOG2;
   }
   lock_release(&space_of_process.lock);
-  return bytes;
+  return f;
 }
 
 static arena_t *arena_around(const void *address) { return space_arena_at(window_slot_of(address)); }

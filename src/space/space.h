@@ -18,8 +18,10 @@
 #include "space/slots.h"
 #include "space/units.h"
 
-/* A purge goes from the high end of the highest arena down. */
+/* A purge goes from the high end of the highest arena down. One that keeps something goes through the arenas twice: first for
+ * huge pages that are dirty as a whole, since a part of one that is purged breaks it. */
 typedef struct purge_pass {
+  bool whole_pages;   /* it is at the first round */
   size_t keep;        /* dirty units that it leaves in the space */
   bool trims;         /* it visits all arenas, also those without dirty units */
   size_t left;        /* units that it may still purge: what becomes dirty meanwhile waits for a tick of its own */
@@ -167,10 +169,12 @@ size_t space_purge_inside(space_t *space, char *from, char *to);
 
 /* Returns whether a quarter of the purge delay, an epoch, has passed since the last one ended. Then it ends, and a pass begins
  * over the units that were not needed for the whole delay. space_tick_region() also finishes the pass, since
- * regions are ticked seldom. space_wants_ticks() says whether a region has units left for a later tick. A region that was
- * refused something wants none until it is used again. */
+ * regions are ticked seldom. space_has_left() says whether units are left for a later tick; where something was refused, not
+ * before the next. space_wants_ticks() says so of a region alone: one that was refused something wants none until it is used
+ * again. */
 bool space_tick(space_t *space, uint64_t now_ms);
 void space_tick_region(space_t *space, uint64_t now_ms);
+bool space_has_left(space_t *space);
 bool space_wants_ticks(space_t *space);
 
 /* The process is about to fork. Under all locks, or by the only thread. */
@@ -192,8 +196,11 @@ void space_count_unpaid(space_t *space);
 void space_forget_unpaid(space_t *space);
 size_t space_unpaid_bytes(void);
 
-/* Returns the bytes of the records of the process's arenas, and of the class map. */
-size_t space_record_bytes(void);
+/* What the arenas of the process's space take, with the class map. `advised`: in huge pages that the system was asked for. */
+typedef struct arena_figures {
+  size_t record_bytes, mapped_bytes, advised_bytes;
+} arena_figures_t;
+arena_figures_t space_arena_figures(void);
 
 /* The run that `address` is in, in whichever arena of the window; NULL: none. Any address will do. It may be gone the next
  * moment, unless the caller has a block there. */

@@ -370,6 +370,22 @@ bool arena_highest_dirty(arena_t *arena, size_t below, size_t *from, size_t *to)
   return false;
 }
 
+_Static_assert(WORD_BITS % HUGE_PAGE_UNITS == 0, "the bits of a page are in one word");
+
+bool arena_highest_dirty_page(const arena_t *arena, size_t below, size_t *from, size_t *to)
+{
+  const word_t all = (~(word_t)0) >> (WORD_BITS - HUGE_PAGE_UNITS);
+  for (size_t page = min_size(below, arena->dirty_end) / HUGE_PAGE_UNITS; page-- > 0;) {
+    size_t unit = page * HUGE_PAGE_UNITS;
+    if (!bit_test(arena->huge, page) || (arena->dirty[unit / WORD_BITS] >> unit % WORD_BITS & all) != all)
+      continue;
+    *from = unit;
+    *to = unit + HUGE_PAGE_UNITS;
+    return true;
+  }
+  return false;
+}
+
 void arena_begin_purge(arena_t *arena, size_t from, size_t to)
 {
   span_clear(&arena->room, from, to);

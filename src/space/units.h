@@ -40,8 +40,10 @@ void arena_forget(arena_t *arena, size_t from, size_t to);
 void arena_mark_moved(arena_t *arena, size_t from, size_t to);
 size_t arena_moved_units(void);
 
-/* The highest dirty units below `below`, at most one word of them: [*from, *to). False: there are none. */
+/* The highest dirty units below `below`, at most one word of them: [*from, *to). False: there are none. The second finds the
+ * highest page of 2 MiB that may be huge and is dirty as a whole. */
 bool arena_highest_dirty(arena_t *arena, size_t below, size_t *from, size_t *to);
+bool arena_highest_dirty_page(const arena_t *arena, size_t below, size_t *from, size_t *to);
 
 /* While the system is asked to take the memory of free units they are neither free nor dirty, so that nobody takes them. */
 void arena_begin_purge(arena_t *arena, size_t from, size_t to);

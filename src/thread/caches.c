@@ -5,6 +5,7 @@
  * threads_lock. */
 #include "thread/caches.h"
 #include "space/metadata.h"
+#include "space/sleeper.h"
 #include <stddef.h>
 
 enum { CHAINS_LEAST_LOG2 = 4 };
@@ -136,6 +137,7 @@ static void reach_enter(reach_list_t *reach, heap_cache_t *cache)
     set_link(cache->reach_next, &cache->reach_next);
   set_link(cache, &reach->first);
   __atomic_store_n(&reach->first, cache, __ATOMIC_RELAXED);
+  sleeper_note();
 }
 
 /* A cache that has been flushed has nothing to reach for, so it leaves the list until its owner enters it again. */
@@ -330,6 +332,12 @@ magazines_t *thread_enter(thread_t *thread, struct pool_heap *heap, bool in_slot
 
 /* ---- reaching into other threads ---- */
 
+static void claim(heap_cache_t *cache)
+{
+  __atomic_store_n(&cache->claimed, true, BUSY_ORDER);
+  empty_slot(cache->owner, cache->heap);
+}
+
 /* The caller has flushed its own cache. A lost thread cannot be waited for, so its caches leave the list. Each slot is emptied,
  * so that its owner comes to the slow path. True: there is a cache to flush. */
 static bool claim_others(const reach_list_t *reach)
@@ -342,8 +350,7 @@ static bool claim_others(const reach_list_t *reach)
       reach_leave(cache);
     if (cache->owner->is_lost || cache->owner == thread_self)
       continue;
-    __atomic_store_n(&cache->claimed, true, BUSY_ORDER);
-    empty_slot(cache->owner, cache->heap);
+    claim(cache);
     any = true;
   }
   return any;
@@ -352,16 +359,26 @@ static bool claim_others(const reach_list_t *reach)
 /* The owner may be busy for the time of a bin's lock, which no thread holds that waits here. Or it was interrupted by a signal
  * whose handler waits for this very thread; so the wait ends. A thread that stays busy keeps its magazines, and the cache stays
  * in the list for the next time. */
-static void flush_claimed(struct pool_heap *heap, heap_cache_t *cache, threads_visit_fn *flush)
+static void flush_claimed(heap_cache_t *cache, threads_visit_fn *flush)
 {
   if (!lock_flag_clears(&cache->owner->busy, 0))
     return;
-  flush(&cache->magazines, heap);
+  flush(&cache->magazines, cache->heap);
   reach_leave(cache);
 }
 
-/* Without the fence a thread that does not look busy may still be, so nothing is flushed then. The claims end in any case. */
-void threads_reach(struct pool_heap *heap, reach_list_t *reach, threads_visit_fn *flush)
+/* Without the fence a thread that does not look busy may still be, so nothing is flushed then. The claim ends in any case.
+ * Returns whether nothing is in the cache. */
+static bool end_claim(heap_cache_t *cache, bool fenced, threads_visit_fn *flush)
+{
+  if (cache->claimed && fenced)
+    flush_claimed(cache, flush);
+  if (cache->claimed)
+    __atomic_store_n(&cache->claimed, false, __ATOMIC_RELEASE);
+  return !cache->reach_link;
+}
+
+void threads_reach(reach_list_t *reach, threads_visit_fn *flush)
 {
   if (os_single_threaded() || !threads_can_be_reached || !__atomic_load_n(&reach->first, __ATOMIC_RELAXED))
     return;
@@ -369,11 +386,50 @@ void threads_reach(struct pool_heap *heap, reach_list_t *reach, threads_visit_fn
   bool fenced = claim_others(reach) && os_fence_others();
   for (heap_cache_t *cache = reach->first, *next; cache; cache = next) {
     next = cache->reach_next;
-    if (!cache->claimed)
-      continue;
-    if (fenced)
-      flush_claimed(heap, cache, flush);
-    __atomic_store_n(&cache->claimed, false, __ATOMIC_RELEASE);
+    end_claim(cache, fenced, flush);
   }
   lock_release(&threads_lock);
+}
+
+/* ---- those that nobody uses ---- */
+
+/* The next cache of a thread that is within reach and may have something in it. */
+static heap_cache_t *next_within_reach(heap_cache_t *cache)
+{
+  while (cache && !cache->reach_link)
+    cache = cache->due_next;
+  return cache;
+}
+
+/* Of all caches of the threads of a list; NULL: the first. */
+static heap_cache_t *each_within_reach(thread_t *first, heap_cache_t *cache)
+{
+  thread_t *thread = cache ? cache->owner : first;
+  heap_cache_t *next = next_within_reach(cache ? cache->due_next : thread ? thread->due_first : NULL);
+  while (!next && thread && (thread = thread->next) != NULL)
+    next = next_within_reach(thread->due_first);
+  return next;
+}
+
+static bool cache_is_unused(heap_cache_t *cache, unsigned looks)
+{
+  uint64_t stamp = magazines_stamp(&cache->magazines);
+  cache->unused_for = stamp == cache->stamp ? cache->unused_for + 1 : 0;
+  cache->stamp = stamp;
+  return cache->unused_for >= looks;
+}
+
+/* One fence serves all that are claimed. */
+bool threads_reach_unused_of(thread_t *first, unsigned looks, threads_visit_fn *flush)
+{
+  bool any = false, left = false;
+  for (heap_cache_t *cache = NULL; (cache = each_within_reach(first, cache)) != NULL;)
+    if (cache_is_unused(cache, looks)) {
+      claim(cache);
+      any = true;
+    }
+  bool fenced = any && os_fence_others();
+  for (heap_cache_t *cache = NULL; (cache = each_within_reach(first, cache)) != NULL;)
+    left |= !end_claim(cache, fenced, flush);
+  return left;
 }

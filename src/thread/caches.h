@@ -77,7 +77,11 @@ void thread_empty_slots(thread_t *thread);
 /* Empties those of every other thread that may have something in them, whatever it does; one that does not come out of them
  * soon is left out. `flush` takes everything. It costs what there is to look at: a heap that stays exhausted looks at nothing
  * again. */
-void threads_reach(struct pool_heap *heap, reach_list_t *reach, threads_visit_fn *flush);
+void threads_reach(reach_list_t *reach, threads_visit_fn *flush);
+
+/* The same for the caches of the threads of a list that were not used for so many calls of this. Returns whether any is left
+ * that has something in it. Under threads_lock. */
+bool threads_reach_unused_of(thread_t *first, unsigned looks, threads_visit_fn *flush);
 
 /* Says whether that can be done at all: the system may have no such fence. */
 extern bool threads_can_be_reached;

@@ -291,6 +291,17 @@ READS_BESIDE_OWNER static size_t each(const magazines_t *magazines, unsigned c, 
   return n + 1 + each_entry(below, visit, context);
 }
 
+/* A pop or a push moves both words of its class. */
+READS_BESIDE_OWNER uint64_t magazines_stamp(const magazines_t *magazines)
+{
+  uint64_t stamp = 0;
+  for (unsigned c = 1; c <= CLASS_CACHED; c++) {
+    const volatile loaded_t *loaded = &magazines->cache->of[c];
+    stamp = (stamp ^ (uintptr_t)loaded->top ^ (uint64_t)(uintptr_t)loaded->below << 20) * 0x9e3779b97f4a7c15u;
+  }
+  return stamp;
+}
+
 /* A loaded magazine counts even if it is empty: only a flush gives it back. */
 READS_BESIDE_OWNER bool magazines_any(const magazines_t *magazines)
 {

@@ -151,6 +151,9 @@ void magazines_tick(magazines_t *magazines, bin_t *bin);
 /* Says whether any class has a magazine. Any thread may ask. */
 bool magazines_any(const magazines_t *magazines);
 
+/* Returns a number that is another one, but by chance, once the magazines were used. Any thread may ask. */
+uint64_t magazines_stamp(const magazines_t *magazines);
+
 /* Forgets all loaded magazines: the cache is as before the thread's first one. */
 void magazines_forget(cache_t *cache);
 

@@ -42,9 +42,10 @@ THREAD_LOCAL thread_t *thread_self = &no_thread;
 static THREAD_LOCAL bool without;         /* a record: the thread is ending, or its end could not be arranged */
 static THREAD_LOCAL uint16_t frees_alone; /* of a thread without a record, beside others */
 
-static void (*end_thread)(void);
+static void (*end_thread)(void), (*end_last)(void);
 static void (*flush_own)(thread_t *thread), (*flush_thread)(thread_t *thread);
 static thread_t *live, *lost, *unused;
+bool threads_default_is_reached;
 static uint8_t next_number;
 static uint32_t count;
 
@@ -104,7 +105,10 @@ static void thread_end(void *argument)
   flush_thread(thread);
   leave_cache();
   live_leave(thread);
+  bool last = !live;
   lock_release(&threads_lock);
+  if (last)
+    end_last();
 }
 
 void threads_watch_ends(void)
@@ -114,9 +118,10 @@ void threads_watch_ends(void)
     watched = os_on_thread_exit(thread_end);
 }
 
-void threads_init(void (*end)(void), void (*own)(thread_t *thread), void (*flush)(thread_t *thread))
+void threads_init(void (*end)(void), void (*own)(thread_t *thread), void (*flush)(thread_t *thread), void (*last)(void))
 {
   end_thread = end;
+  end_last = last;
   flush_own = own;
   flush_thread = flush;
   threads_watch_ends();
@@ -132,7 +137,7 @@ COLD static thread_t *thread_start(void)
   thread->number = __atomic_fetch_add(&next_number, 1, __ATOMIC_RELAXED);
   magazines_init(&thread->default_magazines, own_cache(thread), thread->number);
   shared_clear(&thread->spares, sizeof thread->spares);
-  thread->ready = thread->default_magazines.cache;
+  thread->ready = threads_default_is_reached ? NULL : thread->default_magazines.cache;
   thread->counts = 0;
   thread->count_left = 0;
   thread->heap_at[0] = NOT_A_HEAP;
@@ -208,7 +213,7 @@ void thread_stop_counting(thread_t *thread)
   move_cache(thread, own);
   use_cache(own);
   thread->counts = 0;
-  thread->ready = own;
+  thread->ready = threads_default_is_reached ? NULL : own;
   thread_empty_slots(thread);
 }
 
@@ -227,6 +232,16 @@ void threads_visit(struct pool_heap *heap, bool forget, threads_visit_fn *visit)
   for (thread_t *thread = live; thread; thread = thread->next)
     thread_visit_cache(thread, heap, forget, visit);
   lock_release(&threads_lock);
+}
+
+bool threads_reach_unused(unsigned looks, threads_visit_fn *flush)
+{
+  if (!threads_can_be_reached)
+    return false;
+  lock_acquire(&threads_lock);
+  bool left = threads_reach_unused_of(live, looks, flush);
+  lock_release(&threads_lock);
+  return left;
 }
 
 void threads_drop_lost(struct pool_heap *heap, bool forget)

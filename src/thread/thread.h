@@ -11,6 +11,9 @@
 
 #include "thread/caches.h"
 
+/* Threads have their caches of the default heap as they have those of others, within reach (caches.h). Settled at bring-up. */
+extern INTERNAL bool threads_default_is_reached;
+
 /* Registers what is called when a thread ends, unless that is done; under the lock of the start-up. As early as can be: while
  * there are keys for which a thread has room of its own. For another the C library allocates at a thread's first value. Where
  * that is the program's own value, and this is its malloc, the thread's record would be registered within that call, and lost
@@ -18,8 +21,8 @@
 void threads_watch_ends(void);
 
 /* Called once, before any thread has a record. When a thread ends it calls `end`, then `flush_own` with its record, and under
- * threads_lock `flush`, before the record goes. */
-void threads_init(void (*end)(void), void (*flush_own)(thread_t *thread), void (*flush)(thread_t *thread));
+ * threads_lock `flush`, before the record goes; and `last` if no thread has a record then. */
+void threads_init(void (*end)(void), void (*flush_own)(thread_t *thread), void (*flush)(thread_t *thread), void (*last)(void));
 
 /* The calling thread's record, made if there is none yet. NULL: the thread is ending, its end cannot be arranged, or there is
  * no memory. */
@@ -43,6 +46,10 @@ void thread_forget_own(void);
 /* Calls `visit` with a heap's magazines in every thread, and takes them away if `forget`. The threads are not in a call with
  * the heap meanwhile: its end, a reset, a walk. */
 void threads_visit(struct pool_heap *heap, bool forget, threads_visit_fn *visit);
+
+/* Empties the caches within reach that no live thread has used for so many calls of this. Returns whether any is left that has
+ * something in it. */
+bool threads_reach_unused(unsigned looks, threads_visit_fn *flush);
 
 /* Returns the first of all live records, under threads_lock. */
 thread_t *threads_first(void);

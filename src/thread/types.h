@@ -16,6 +16,8 @@ typedef struct heap_cache {
   bool due;     /* for a tick of its thread: something may be in it. Changed by its owner and the heap's end */
   bool claimed; /* by another thread that flushes it */
   struct thread *owner;
+  uint64_t stamp;                              /* of its magazines, as others saw them last, and */
+  uint32_t unused_for;                         /* for how many looks that was so. Under threads_lock */
   struct heap_cache *reach_next, **reach_link; /* in the heap's list of caches within reach; link NULL: it is in no list */
   magazines_t magazines;
   cache_t cache;

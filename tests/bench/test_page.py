@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The page of the report: is it one file, are its pictures text and the same for the same results."""
+import functools
 import json
 import os
 import pathlib
@@ -18,11 +19,15 @@ import results as data
 from results import Results
 
 
+@functools.cache
+def page_of_everything():
+    return page.page(Results(made_up.everything()))
+
+
 @needs_page
 class Page(unittest.TestCase):
     def test_it_is_well_formed_and_needs_nothing_beside_it(self):
-        results = Results(made_up.everything())
-        text = page.page(results)
+        results, text = Results(made_up.everything()), page_of_everything()
         tree = xml.etree.ElementTree.fromstring(text.split("\n", 1)[1])
         drawings = [element for element in tree.iter() if element.tag.endswith("}svg")]
         self.assertEqual(len(drawings), 5 + len(results.subjects()))
@@ -31,13 +36,13 @@ class Page(unittest.TestCase):
         self.assertNotRegex(without_style, r"nan|inf\b|\b(?:src|href)=(?!\"#)|url\((?!#)|@import")
 
     def test_a_name_in_it_is_there_once_and_each_that_is_referred_to(self):
-        text = page.page(Results(made_up.everything()))
+        text = page_of_everything()
         names = re.findall(r'\sid="([^"]*)"', text)
         self.assertEqual(len(set(names)), len(names))
         self.assertEqual(set(re.findall(r'(?:href="|url\()#([^")]+)', text)), set(names))
 
     def test_text_in_pictures_is_text(self):
-        tree = xml.etree.ElementTree.fromstring(page.page(Results(made_up.everything())).split("\n", 1)[1])
+        tree = xml.etree.ElementTree.fromstring(page_of_everything().split("\n", 1)[1])
         words = {"".join(element.itertext()) for element in tree.iter() if element.tag.endswith("}text")}
         for expected in ("tidepool", "jemalloc", "slots/<&>", "a < b & c", "13.5 ns", "0.50×", "not measured", "3.00 MiB",
                          "p99.99", "100 ns", "the clock alone", "threads", "at the top", "mean: 0.50× time, 1.00× memory"):
@@ -53,7 +58,7 @@ class Page(unittest.TestCase):
             subprocess.run([sys.executable, report.__file__, path], stdout=subprocess.DEVNULL, env=environment, timeout=600,
                            check=True)
             written = pathlib.Path(folder, "report.html").read_text(encoding="utf-8")
-        self.assertEqual(written, page.page(Results(made_up.everything())))
+        self.assertEqual(written, page_of_everything())
 
     def test_an_allocator_without_a_colour_of_its_own_has_one(self):
         raw = made_up.raw(None, ["pairs/16"])

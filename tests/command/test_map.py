@@ -53,9 +53,10 @@ def sum_of(heap, key):
     return sum(row[key] for row in heap["rows"])
 
 
-def test_all_places(tidepool, mapped):
-    """To the block and the byte what the heaps say."""
-    process = mapped()
+@pytest.mark.parametrize("options", ["export=1", "export=1,background=2"])
+def test_all_places(tidepool, mapped, options):
+    """To the block and the byte what the heaps say, wherever a thread has the default heap's magazines."""
+    process = mapped(options=f"{options},purge_delay_ms=3600000")
     figures = figures_of(tidepool, process.pid)
     heaps = {heap["name"]: heap for heap in figures["heaps"]}
     assert figures["changing"] == 0 and set(heaps) == set(process.said)
@@ -81,6 +82,37 @@ def test_known_slabs(tidepool, mapped):
     assert sum(rows[16][f"{state}_blocks"] for state in ("live", "cached", "free", "fresh")) == 65536 // 16
     assert rows[16]["less_than_half"] == 65536 and rows[16]["less_than_quarter"] == 0
     assert rows[20480]["live_blocks"] == 26 and rows[20480]["held_bytes"] == 5 * 3 * 65536
+
+
+def smaps_of(pid, start, end):
+    """What the system says of the mappings in a stretch of addresses: resident, and in huge pages."""
+    sums, counts = {"Rss": 0, "AnonHugePages": 0}, False
+    with open(f"/proc/{pid}/smaps", encoding="ascii", errors="replace") as lines:
+        for line in lines:
+            addresses = re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line)
+            key = line.partition(":")[0]
+            if addresses:
+                counts = start <= int(addresses[1], 16) and int(addresses[2], 16) <= end
+            elif counts and key in sums:
+                sums[key] += int(line.split()[1]) * 1024
+    return sums["Rss"], sums["AnonHugePages"]
+
+
+@pytest.mark.parametrize("huge_pages", ["never", "always"])
+def test_huge_pages(tidepool, mapped, huge_pages):
+    """What the system says of the process's mappings, whether it gives huge pages or not."""
+    process = mapped(options=f"export=1,huge_pages={huge_pages}")
+    figures = figures_of(tidepool, process.pid)
+    huge = figures["huge"]
+    windows = [arena for arena in figures["arenas"] if arena["kind"] == "window"]
+    slot = 1 << 30 if sys.maxsize > 1 << 32 else 32 << 20
+    start = min(arena["base"] for arena in windows) & -slot
+    resident, in_huge_pages = smaps_of(process.pid, start, start + 64 * slot)
+    assert huge["resident_bytes"] >= resident > 0 and huge["huge_page_bytes"] >= in_huge_pages
+    assert huge["resident_bytes"] - resident <= sum(row["held_bytes"] for heap in figures["heaps"] for row in heap["rows"]
+                                                    if row["kind"] == "mapped")
+    text = tidepool("map", process.pid).stdout
+    assert re.search(r"^[0-9.]+ \w+ are resident, of which [0-9.]+ \w+ are in huge pages, \d+ %\.", text, re.M)
 
 
 def strips_of(text):
@@ -328,7 +360,7 @@ def test_moments(tidepool, recording):
     assert figures_of(tidepool, "--at", "peak", *recording)["known_blocks"] == facts["peak_blocks"]
     for figures in (peak, end):
         live = sum(sum_of(heap, "live_blocks") for heap in figures["heaps"])
-        assert figures["changing"] == 0 and live == figures["known_blocks"]
+        assert figures["changing"] == 0 and live == figures["known_blocks"] and figures["huge"] is None
     assert figures_of(tidepool, "--at", "0", *recording)["known_blocks"] < facts["peak_blocks"]
     late = figures_of(tidepool, "--at", "1000000", *recording)
     assert late["known_blocks"] == facts["end_blocks"]

@@ -15,7 +15,8 @@ METRIC = re.compile(r'tidepool_\w+\{((?:\w+="(?:[^"\\\n]|\\["\\n])*",?)*)\} \d+'
 
 def heap(name, **figures):
     keys = ("budget", "held_bytes", "peak_held_bytes", "live_bytes", "live_blocks", "cached_bytes", "idle_bytes",
-            "metadata_bytes", "children_bytes", "exhausted_count", "retried_count", "overflowed_count", "purged_bytes")
+            "metadata_bytes", "children_bytes", "exhausted_count", "retried_count", "overflowed_count", "purged_bytes",
+            "free_bytes", "returned_bytes", "mapped_bytes", "advised_bytes")
     return {"name": name, **{key: figures.get(key, 0) for key in keys}}
 
 
@@ -59,14 +60,16 @@ def test_what_run_has_written(tidepool, request, tmp_path):
 def test_the_table(report):
     pool = {"name": "messages", "heap": "parser", "object_size": 64, "capacity": 0, "live": 5, "arrays": 1, "held_bytes": 2048}
     done = report([process(heap("small", held_bytes=1023), heap("parser", budget=4 * MIB, held_bytes=3 * MIB + MIB // 2,
-                                                                live_bytes=100 * KIB, live_blocks=12, exhausted_count=3),
+                                                                live_bytes=100 * KIB, live_blocks=12, exhausted_count=3,
+                                                                free_bytes=KIB, returned_bytes=2 * KIB, mapped_bytes=4 * MIB,
+                                                                metadata_bytes=512),
                            object_pools=[pool])])
     assert done.returncode == 0 and not done.stderr
     assert rows(done) == [
-        ["process", "7"],
-        "heap budget held peak live blocks cached idle records children exhausted".split(),
-        "parser 4.0 MiB 3.5 MiB 0 B 100 KiB 12 0 B 0 B 0 B 0 B 3".split(),   # the most first
-        "small none 1023 B 0 B 0 B 0 0 B 0 B 0 B 0 B 0".split(),
+        "process 7 has 4.00 MiB mapped: 100 KiB live, 0 B cached, 1.00 KiB free, 2.00 KiB returned, 512 B records".split(),
+        "heap budget held peak live blocks cached free returned records children exhausted".split(),
+        "parser 4.0 MiB 3.5 MiB 0 B 100 KiB 12 0 B 1.0 KiB 2.0 KiB 512 B 0 B 3".split(),   # the most first
+        "small none 1023 B 0 B 0 B 0 0 B 0 B 0 B 0 B 0 B 0".split(),
         "object pool object capacity live arrays held heap".split(),
         "messages 64 B no limit 5 1 2.0 KiB parser".split()]
 
@@ -91,7 +94,8 @@ def test_standard_input(tidepool):
 def test_figures_of_another_version(report):
     """What is not known is passed over, and what is not there is not known."""
     done = report([{"pid": 1, "heaps": [{"name": "old", "held_bytes": 5, "later": [1]}], "more": {}}])
-    assert rows(done)[2] == "old ? 5 B ? ? ? ? ? ? ? ?".split() and done.returncode == 0
+    assert rows(done)[2] == "old ? 5 B ? ? ? ? ? ? ? ? ?".split() and rows(done)[0] == ["process", "1"]
+    assert done.returncode == 0
     assert report([{"pid": 1, "heaps": [{"name": "old", "held_bytes": 5}]}], "--prometheus").stdout.count("} 5\n") == 1
 
 
@@ -179,7 +183,7 @@ def test_names_are_quoted(report):
 
 def test_many_heaps(report):
     values = [process(*(heap(f"request {i}", held_bytes=i) for i in range(20000)))]
-    assert len(metrics(report(values, "--prometheus"))) == 20000 * 13
+    assert len(metrics(report(values, "--prometheus"))) == 20000 * 17
     assert len(rows(report(values))) == 20002
 
 

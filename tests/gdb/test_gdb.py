@@ -87,9 +87,10 @@ def test_objects(ask, core):
     said, file = core
     expected = re.findall(r"^object (0x[0-9a-f]+) (.*) (live|free) (\d)$", said, re.M)
     assert len(expected) == 4
+    answers = ask(f"core-file {file}", *(f"tidepool where {address}" for address, *_ in expected))
     for address, name, state, times in expected:
-        answer = ask(f"core-file {file}", f"tidepool where {address}")
-        assert re.search(rf'object \d+ of pool "{name}": {state}.*, got {times} times$', answer, re.M), (name, state, answer)
+        told = rf'^{address}: .*\n +object \d+ of pool "{name}": {state}.*, got {times} times$'
+        assert re.search(told, answers, re.M), (told, answers)
 
 
 def test_blocks(ask, core):

@@ -10,6 +10,10 @@ static void adds_up(pool_heap_t *heap, size_t region)
   assert_int_equal(s.held_bytes, s.live_bytes + s.cached_bytes + s.idle_bytes + s.metadata_bytes + s.children_bytes);
   assert_int_equal(all.held_bytes,
                    all.live_bytes + all.cached_bytes + all.idle_bytes + all.metadata_bytes + all.children_bytes);
+  assert_int_equal(s.mapped_bytes, s.held_bytes);
+  assert_int_equal(s.idle_bytes, s.free_bytes + s.returned_bytes);
+  assert_int_equal(all.mapped_bytes, all.live_bytes + all.cached_bytes + all.free_bytes + all.returned_bytes +
+                                       all.metadata_bytes + all.children_bytes);
   assert_true(s.metadata_bytes <= 8192 + s.held_bytes / 8 + region / 16);
   assert_true(all.metadata_bytes < 64 << 20); /* it is the rest of a difference */
   assert_true(s.peak_held_bytes >= s.held_bytes);

@@ -195,7 +195,7 @@ static void test_cached_blocks_of_dead_threads_are_used_again(void **state)
   pthread_barrier_init(&all_full, NULL, CACHING);
   run_threads(CACHING, cache_much);
   size_t held = held_after_trim();
-  for (size_t i = 0; i < 100; i++)
+  for (size_t i = 0; i < 20; i++) /* each has some 50 MiB live */
     run_threads(CACHING, cache_much);
   HOLDS_AT_MOST(held + 64 * MIB);
 }
@@ -340,7 +340,7 @@ static const char *exchange(struct shared *slot, uint32_t random)
 static void *exchange_at_random(void *seed)
 {
   uint32_t random = 77 + (uint32_t)(uintptr_t)seed;
-  for (size_t i = 0; i < 100000; i++) {
+  for (size_t i = 0; i < 30000; i++) {
     struct shared *slot = &shared[next_random(&random) % SHARED_SLOTS];
     pthread_mutex_lock(&slot->lock);
     const char *failure = exchange(slot, next_random(&random));

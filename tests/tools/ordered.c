@@ -16,7 +16,7 @@
 #include <tidepool/stats.h>
 #include <unistd.h>
 
-enum { WORDS = 8, SIZE = WORDS * sizeof(long), OBJECTS = 8, ROUNDS = 100, THREADS = 3, REGION = 1 << 20, UNITS = 16 << 20 };
+enum { WORDS = 8, SIZE = WORDS * sizeof(long), OBJECTS = 8, ROUNDS = 40, THREADS = 3, REGION = 1 << 20, UNITS = 16 << 20 };
 
 static pool_heap_t *heap;
 static object_pool_t *objects;

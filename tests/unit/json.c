@@ -111,4 +111,8 @@ void json_agrees(pool_heap_t *heap)
   assert_int_equal(json_number("fragmentation"), s.fragmentation);
   assert_int_equal(json_number("metadata_bytes"), s.metadata_bytes);
   assert_int_equal(json_number("children_bytes"), s.children_bytes);
+  assert_int_equal(json_number("free_bytes"), s.free_bytes);
+  assert_int_equal(json_number("returned_bytes"), s.returned_bytes);
+  assert_int_equal(json_number("mapped_bytes"), s.mapped_bytes);
+  assert_int_equal(json_number("advised_bytes"), s.advised_bytes);
 }

@@ -321,8 +321,9 @@ int os_share_memory(const char *name, size_t size, os_shared_t *shared) { return
 bool os_is_shared(const os_shared_t *shared) { return (void)shared, false; }
 bool os_share_more(os_shared_t *shared, size_t size) { return (void)shared, (void)size, false; }
 void os_end_shared(os_shared_t *shared) { (void)shared; }
-int os_start_thread(void (*run)(void)) { return (void)run, EAGAIN; }
-bool os_join_thread(unsigned most_ms) { return (void)most_ms, false; }
+const char *const os_helper_names[OS_HELPERS];
+int os_start_thread(os_helper_t which, void (*run)(void)) { return (void)which, (void)run, EAGAIN; }
+bool os_join_thread(os_helper_t which, unsigned most_ms) { return (void)which, (void)most_ms, false; }
 void os_wait_shared(uint32_t *word, uint32_t value, unsigned most_ms) { (void)word, (void)value, (void)most_ms; }
 void os_wake_shared(uint32_t *word) { (void)word; }
 bool os_watch_signal(int number, void (*act)(void)) { return (void)number, (void)act, false; }

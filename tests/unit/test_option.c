@@ -29,6 +29,7 @@ static void read_and_compare(void *argument)
   must(settings.checked == reading->expected.checked);
   must(settings.abort_on_exhausted == reading->expected.abort_on_exhausted);
   must(settings.deepbind == reading->expected.deepbind);
+  must(settings.background == reading->expected.background);
   must(settings.sites == reading->expected.sites);
   must(settings.leaks == reading->expected.leaks);
   must(settings.blocks == reading->expected.blocks);
@@ -54,6 +55,9 @@ static void good_values(void **state)
   READS("huge_pages=always", .huge_pages = HUGE_PAGES_ALWAYS);
   READS("stats=exit,abort_on_exhausted=1", .stats_at_exit = true, .abort_on_exhausted = true);
   READS("deepbind=1", .deepbind = true);
+  READS("background=1", .background = BACKGROUND_PURGES);
+  READS("background=2", .background = BACKGROUND_REACHES_ALL);
+  READS("background=1,background=0,background=3", .background = BACKGROUND_NONE);
   READS("stats=exit,stats=none", .stats_at_exit = false);
   READS("purge_delay_ms=0", .purge_delay_ms = 0);
   READS("purge_delay_ms=12345", .purge_delay_ms = 12345);

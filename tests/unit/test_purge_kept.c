@@ -102,6 +102,34 @@ static void what_a_delay_did_not_need(void *argument)
   check_space(space);
 }
 
+/* A huge page that is free as a whole goes before a part of another, though that lies higher. */
+static void whole_huge_pages_first(void *argument)
+{
+  enum { PAGES = 8, ALL = PAGES * HUGE_PAGE_UNITS };
+  static run_t *runs[ALL];
+  const bool *huge = argument;
+  space_up();
+  space_t *space = &space_of_process;
+  for (size_t i = 0; i < ALL; i++)
+    must((runs[i] = take(space, 1)) != NULL);
+  arena_t *arena = space_arena_at(0);
+  must(unit_of(arena, runs[0]->start) == 0 && unit_of(arena, runs[ALL - 1]->start) == ALL - 1);
+  if (*huge) {
+    arena->open_page = NO_PAGE;
+    bits_set(arena->huge, 0, PAGES);
+  }
+  for (size_t i = 0; i < ALL; i++) {
+    size_t page = i / HUGE_PAGE_UNITS;
+    if (page == 2 || page == 3 || (page >= 6 && i % 2))
+      space_give(space, runs[i]);
+  }
+  must(space->dirty_units == 96 && space_purge(space, 32 * UNIT) == 64 * UNIT);
+  must(bits_count(arena->dirty, 6 * HUGE_PAGE_UNITS, ALL) == (*huge ? 32 : 0));
+  must(space_purge(space, 16 * UNIT) == 16 * UNIT && bits_count(arena->dirty, 0, 7 * HUGE_PAGE_UNITS) == 16);
+  check_space(space);
+}
+WITH(whole_huge_pages_first, bool, false, true)
+
 /* ---- in steps ---- */
 
 /* So many runs of one unit, every other of them free. A tick finds that nobody needed them. */
@@ -394,6 +422,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(at_once_test),
     cmocka_unit_test(after_a_peak_test),
+    cmocka_unit_test(whole_huge_pages_first_test),
     cmocka_unit_test(a_breath_test),
     cmocka_unit_test(with_long_delays_test),
     cmocka_unit_test(what_a_delay_did_not_need_test),

@@ -67,6 +67,35 @@ static void over_dirty_units(void *argument)
   check_space(&space_of_process);
 }
 
+/* Filled runs are copied to a place that has memory, which stays; sparse ones move, and so do all to a place without. */
+typedef struct places {
+  bool is_filled;
+  size_t memory; /* units of the place that have some */
+  bool moves;
+} places_t;
+
+static void copied_or_moved(void *argument)
+{
+  const places_t *places = argument;
+  space_up();
+  run_t *low = taken(MORE), *wall = taken(1), *run = taken(UNITS), *behind = taken(1);
+  must(wall && behind);
+  memset(run->start, 0, UNITS * UNIT);
+  for (size_t page = 0; page < UNITS * UNIT; page += places->is_filled ? 4096 : 65536)
+    run->start[page + 2048 + 4 * 8] = run->start[page] = 1;
+  space_give(&space_of_process, low);
+  space_purge(&space_of_process, places->memory * UNIT);
+  must(space_of_process.dirty_units == places->memory);
+  run_t *to = move(run, MORE);
+  must(to && to->start < wall->start && to->start[0] == 1 && (arena_moved_units() != 0) == places->moves);
+  for (size_t page = 0; page < UNITS * UNIT; page += 65536)
+    must(to->start[page] == 1);
+  must(space_of_process.dirty_units == (places->moves ? 0 : UNITS));
+  check_space(&space_of_process);
+}
+WITH(copied_or_moved, places_t, {true, MORE, false}, {true, MORE * 3 / 4, false}, {true, MORE / 2, true}, {true, 0, true},
+     {false, MORE, true}, {false, 0, true})
+
 /* A short run is left to its owner to copy. So is one that would become longer than a run may be. */
 static void may_move(void *argument)
 {
@@ -151,8 +180,13 @@ IN_CHILD(stays_one_mapping)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(moved_test),   cmocka_unit_test(over_dirty_units_test), cmocka_unit_test(may_move_test),
-    cmocka_unit_test(refused_test), cmocka_unit_test(forbidden_test),        cmocka_unit_test(stays_one_mapping_test),
+    cmocka_unit_test(moved_test),
+    cmocka_unit_test(over_dirty_units_test),
+    cmocka_unit_test(copied_or_moved_test),
+    cmocka_unit_test(may_move_test),
+    cmocka_unit_test(refused_test),
+    cmocka_unit_test(forbidden_test),
+    cmocka_unit_test(stays_one_mapping_test),
   };
   return cmocka_run_group_tests_name("space_move", tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include "os_fake.h"
 #include "sleepers.h"
 #include <errno.h>
+#include <unistd.h>
 
 static void refused_at_first(void *argument)
 {
@@ -63,11 +64,32 @@ static void all_at_once(void *argument)
 
 IN_CHILD(all_at_once)
 
+/* Without the thread the program goes on, with a line; asked for it by name it is told. */
+static void without_a_thread(void *argument)
+{
+  int said[2];
+  char words[200] = "";
+  (void)argument;
+  os_fake_heal();
+  must(pipe(said) == 0 && dup2(said[1], STDERR_FILENO) == STDERR_FILENO);
+  must(pool_option_set("background", "1"));
+  void *block = pool_alloc(100);
+  must(block && read(said[0], words, sizeof words - 1) > 0);
+  must(!strcmp(words, "tidepool: background=1: no thread could be started; memory is returned in calls\n"));
+  errno = 0;
+  must(!pool_background_start() && errno == EAGAIN);
+  pool_background_stop();
+  pool_free(block);
+}
+
+IN_CHILD(without_a_thread)
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(refused_at_first_test),
     cmocka_unit_test(all_at_once_test),
+    cmocka_unit_test(without_a_thread_test),
   };
   return cmocka_run_group_tests_name("startup", tests, NULL, NULL);
 }

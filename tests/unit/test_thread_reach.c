@@ -118,23 +118,23 @@ static void only_those_of_others(void *argument)
   static bool busy;
   os_fake_heal();
   must((limited = pool_heap_create(&(pool_heap_options_t){.budget = 4 << 20})) != NULL);
-  threads_reach(limited, &limited->reach, count_visit);
+  threads_reach(&limited->reach, count_visit);
   limited_count = fill_limited();
   free_limited(0, 20);
   in_thread(use, argument);
-  threads_reach(limited, &limited->reach, count_visit);
+  threads_reach(&limited->reach, count_visit);
   must(visits == 0);
   pthread_barrier_init(&all_there, NULL, 2);
   pthread_barrier_init(&all_seen, NULL, 2);
   must(pthread_create(&sleeper, NULL, hold_magazines, &busy) == 0);
   pthread_barrier_wait(&all_there);
   os_fake.fail_kinds = 1 << OS_FENCE;
-  threads_reach(limited, &limited->reach, count_visit);
+  threads_reach(&limited->reach, count_visit);
   must(visits == 0 && limited->reach.first);
   os_fake_heal();
-  threads_reach(limited, &limited->reach, count_visit);
+  threads_reach(&limited->reach, count_visit);
   must(visits == 1);
-  threads_reach(limited, &limited->reach, count_visit);
+  threads_reach(&limited->reach, count_visit);
   must(visits == 1 && check_everything());
   pthread_barrier_wait(&all_seen);
   pthread_barrier_wait(&all_there);
@@ -173,7 +173,7 @@ static void flush(magazines_t *magazines, pool_heap_t *heap) { heap_each_cached_
 
 static void *reach(void *unused)
 {
-  threads_reach(limited, &limited->reach, flush);
+  threads_reach(&limited->reach, flush);
   __atomic_store_n(&reach_is_over, true, __ATOMIC_RELEASE);
   return unused;
 }
@@ -189,7 +189,7 @@ static void emptied_when_found(void *argument)
   pthread_barrier_init(&all_seen, NULL, 2);
   must(pthread_create(&finder, NULL, free_twenty_and_one, NULL) == 0);
   pthread_barrier_wait(&all_there);
-  threads_reach(limited, &limited->reach, flush);
+  threads_reach(&limited->reach, flush);
   free_limited(21, 41);
   must(limited->reach.first && check_everything());
   lock_acquire(&threads_lock);

@@ -20,8 +20,8 @@ _tidepool_program() {
 
 _tidepool_keys() {
   compopt -o nospace 2>/dev/null
-  mapfile -t COMPREPLY < <(compgen -W "abort_on_exhausted= blocks= check_at_exit= checked= deepbind= export= guard_sample= guarded= \
-    huge_pages= leaks= names= profile= profile_signal= purge_delay_ms= sample_bytes= sites= stats=" -- "$1")
+  mapfile -t COMPREPLY < <(compgen -W "abort_on_exhausted= background= blocks= check_at_exit= checked= deepbind= export= guard_sample= \
+    guarded= huge_pages= leaks= names= profile= profile_signal= purge_delay_ms= sample_bytes= sites= stats=" -- "$1")
 }
 
 # The value of option $1, of which word $2 is the first. Bash splits words at =, so it may have others.

@@ -4,7 +4,8 @@ use crate::sys;
 use std::mem::size_of;
 use std::os::raw::c_char;
 
-/// What a heap holds, and for what: `held = live + cached + idle + metadata + children`, to the byte.
+/// What a heap holds, and for what: `held = live + cached + idle + metadata + children`, and
+/// `mapped = live + cached + free + returned + metadata + children`, to the byte.
 ///
 /// The figures are exact if no thread uses the heap meanwhile, and otherwise close.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -40,6 +41,14 @@ pub struct Stats {
     pub largest_free: usize,
     /// How many thousandths of the free bytes of a small memory are in other pieces than the longest.
     pub fragmentation: usize,
+    /// Of `idle_bytes`: backed by pages.
+    pub free_bytes: usize,
+    /// Free and still mapped, but not backed: returned to the system, or never used.
+    pub returned_bytes: usize,
+    /// All addresses that are mapped; of the default heap also those that no heap holds.
+    pub mapped_bytes: usize,
+    /// In huge pages that the default heap asked the system for.
+    pub advised_bytes: usize,
 }
 
 impl Stats {
@@ -64,6 +73,10 @@ impl Stats {
             purged_bytes: s.purged_bytes,
             largest_free: s.largest_free,
             fragmentation: s.fragmentation,
+            free_bytes: s.free_bytes,
+            returned_bytes: s.returned_bytes,
+            mapped_bytes: s.mapped_bytes,
+            advised_bytes: s.advised_bytes,
         }
     }
 }

@@ -118,6 +118,10 @@ pub struct pool_stats_t {
     pub purged_bytes: u64,
     pub largest_free: usize,
     pub fragmentation: usize,
+    pub free_bytes: usize,
+    pub returned_bytes: usize,
+    pub mapped_bytes: usize,
+    pub advised_bytes: usize,
 }
 
 /// The options of an object pool. A field that is 0 or null is the default.
@@ -183,6 +187,10 @@ extern "C" {
     pub fn pool_good_size(size: usize) -> usize;
     #[link_name = "tidepool_trim"]
     pub fn pool_trim(keep: usize) -> usize;
+    #[link_name = "tidepool_background_start"]
+    pub fn pool_background_start() -> bool;
+    #[link_name = "tidepool_background_stop"]
+    pub fn pool_background_stop();
     #[link_name = "tidepool_in_use"]
     pub fn pool_in_use(address: *const c_void) -> bool;
     #[link_name = "tidepool_block_start"]

@@ -69,7 +69,7 @@ fn figures_here() -> Vec<Figure> {
         pool_stats_t {
             budget, held_bytes, peak_held_bytes, live_bytes, live_blocks, cached_bytes, idle_bytes, metadata_bytes,
             children_bytes, exhausted_count, retried_count, overflowed_count, purged_bytes, largest_free,
-            fragmentation,
+            fragmentation, free_bytes, returned_bytes, mapped_bytes, advised_bytes,
         }
         object_pool_options_t {
             name, object_size, alignment, capacity, max_capacity, when_full, construct, reset, destruct, reset_time,
@@ -218,6 +218,7 @@ fn every_function_is_linked() {
     let functions: Vec<*const ()> = addresses! {
         pool_version pool_error pool_alloc pool_zalloc pool_calloc pool_realloc pool_aligned_alloc pool_free pool_free_sized
         pool_alloc_batch pool_free_batch pool_resize_in_place pool_usable_size pool_good_size pool_trim
+        pool_background_start pool_background_stop
         pool_in_use pool_block_start pool_heap_of pool_option_set pool_heap_create_sized pool_heap_destroy
         pool_heap_reset pool_heap_trim pool_heap_set_budget pool_heap_alloc pool_heap_zalloc pool_heap_calloc
         pool_heap_realloc pool_heap_aligned_alloc pool_heap_good_size pool_heap_largest pool_heap_free pool_heap_default

@@ -20,6 +20,10 @@ const figure_t heap_figures[HEAP_FIGURES] = {
   [HEAP_RETRIED] = {"retried_count", "retried_total", "Calls of on_exhausted that returned true.", true},
   [HEAP_OVERFLOWED] = {"overflowed_count", "overflowed_total", "Requests that the overflow heap served.", true},
   [HEAP_PURGED] = {"purged_bytes", "purged_bytes_total", "Bytes given back to the system.", true},
+  [HEAP_FREE] = {"free_bytes", "free_bytes", "Bytes of idle memory that pages are behind.", false},
+  [HEAP_RETURNED] = {"returned_bytes", "returned_bytes", "Bytes that are free and mapped, and no page is behind.", false},
+  [HEAP_MAPPED] = {"mapped_bytes", "mapped_bytes", "Bytes that are mapped.", false},
+  [HEAP_ADVISED] = {"advised_bytes", "advised_bytes", "Bytes in huge pages that were asked for.", false},
 };
 
 const figure_t objects_figures[OBJECTS_FIGURES] = {
@@ -247,9 +251,11 @@ enum { NAME_WIDTH = 24 };
 static void print_heap(const row_t *row, FILE *to)
 {
   report_print_name(row->name, NAME_WIDTH, to);
+  static const uint8_t columns[] = {HEAP_HELD, HEAP_PEAK,     HEAP_LIVE,    HEAP_BLOCKS,  HEAP_CACHED,
+                                    HEAP_FREE, HEAP_RETURNED, HEAP_RECORDS, HEAP_CHILDREN};
   print_limit(row->of[HEAP_BUDGET], to);
-  for (size_t i = HEAP_HELD; i <= HEAP_CHILDREN; i++)
-    (i == HEAP_BLOCKS ? report_print_count : report_print_bytes)(row->of[i], to);
+  for (size_t i = 0; i < sizeof columns; i++)
+    (columns[i] == HEAP_BLOCKS ? report_print_count : report_print_bytes)(row->of[columns[i]], to);
   report_print_count(row->of[HEAP_EXHAUSTED], to);
   fputc('\n', to);
 }
@@ -299,10 +305,14 @@ static void print_heaps(const report_t *report, FILE *to)
 
 void report_print(const report_t *report, FILE *to)
 {
-  if (report->pid != UNKNOWN)
-    fprintf(to, "process %lld\n", (long long)report->pid);
-  fprintf(to, "%-*s %10s %10s %10s %10s %10s %10s %10s %10s %10s %10s\n", NAME_WIDTH, "heap", "budget", "held", "peak", "live",
-          "blocks", "cached", "idle", "records", "children", "exhausted");
+  row_t sum = report_sum(report);
+  if (report->pid != UNKNOWN) {
+    fprintf(to, "process %lld", (long long)report->pid);
+    report_print_mapped(&sum, " has ", to);
+    fputc('\n', to);
+  }
+  fprintf(to, "%-*s %10s %10s %10s %10s %10s %10s %10s %10s %10s %10s %10s\n", NAME_WIDTH, "heap", "budget", "held", "peak",
+          "live", "blocks", "cached", "free", "returned", "records", "children", "exhausted");
   print_heaps(report, to);
   if (report->objects_count)
     fprintf(to, "%-*s %10s %10s %10s %10s %10s  %s\n", NAME_WIDTH, "object pool", "object", "capacity", "live", "arrays",
@@ -330,13 +340,6 @@ static int by_name(const void *a, const void *b)
   const row_t *first = a, *second = b;
   int order = strcmp(first->name, second->name);
   return order ? order : strcmp(first->heap ? first->heap : "", second->heap ? second->heap : "");
-}
-
-json_int_t report_sum_of(json_int_t a, json_int_t b)
-{
-  if (a == UNKNOWN || b == UNKNOWN)
-    return a == UNKNOWN ? b : a;
-  return a > INT64_MAX - b ? INT64_MAX : a + b;
 }
 
 /* Sorts the rows by name, and leaves one of each with the sums of their figures. */

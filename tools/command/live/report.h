@@ -27,6 +27,10 @@ enum {
   HEAP_RETRIED,
   HEAP_OVERFLOWED,
   HEAP_PURGED,
+  HEAP_FREE,
+  HEAP_RETURNED,
+  HEAP_MAPPED,
+  HEAP_ADVISED,
   HEAP_FIGURES
 };
 
@@ -67,6 +71,12 @@ bool report_is_rest_of(const report_t *rest, const report_t *report);
 void report_join(report_t *report, report_t *rest);
 
 void report_print(const report_t *report, FILE *to);
+
+/* Adds up the heaps: what a child has its parent has, too. */
+row_t report_sum(const report_t *report);
+
+/* Prints what is mapped, and for what, behind some words. Nothing if the library does not say. */
+void report_print_mapped(const row_t *sum, const char *before, FILE *to);
 
 /* The heaps, those that hold most first, in memory that the caller frees; NULL: no memory. */
 const row_t **report_by_held(const report_t *report);

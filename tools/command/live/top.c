@@ -255,7 +255,8 @@ static void print_heap_line(const line_t *line, FILE *to)
   report_print_bytes(row->of[HEAP_LIVE], to);
   report_print_count(row->of[HEAP_BLOCKS], to);
   report_print_bytes(row->of[HEAP_CACHED], to);
-  report_print_bytes(row->of[HEAP_IDLE], to);
+  report_print_bytes(row->of[HEAP_FREE], to);
+  report_print_bytes(row->of[HEAP_RETURNED], to);
   report_print_bytes(row->of[HEAP_PEAK], to);
   report_print_count(row->of[HEAP_EXHAUSTED], to);
   fputc('\n', to);
@@ -286,6 +287,8 @@ static void print_title(const look_t *look, FILE *to)
           look->now.objects_count, look->now.objects_count == 1 ? "" : "s");
   if (look->age > 0)
     fprintf(to, "; it does not answer, these figures are %.0f s old", look->age);
+  row_t sum = report_sum(&look->now);
+  report_print_mapped(&sum, "; ", to);
   fputc('\n', to);
 }
 
@@ -335,8 +338,8 @@ static void print_heaps_of(const look_t *look, top_key_t key, FILE *to)
 {
   const rows_t rows = {look->now.heaps,         look->before.heaps, look->now.heap_count,
                        look->before.heap_count, set_heap_keys,      print_heap_line};
-  fprintf(to, "%-*s %10s %10s %10s %10s %10s %10s %10s %10s %10s\n", NAME_COLUMNS, "heap", "budget", "held", "a second", "live",
-          "blocks", "cached", "idle", "peak", "exhausted");
+  fprintf(to, "%-*s %10s %10s %10s %10s %10s %10s %10s %10s %10s %10s\n", NAME_COLUMNS, "heap", "budget", "held", "a second",
+          "live", "blocks", "cached", "free", "returned", "peak", "exhausted");
   print_rows(look, key, &rows, to);
 }
 
@@ -352,17 +355,6 @@ static void print_objects_of(const look_t *look, top_key_t key, FILE *to)
 }
 
 /* ---- all processes ---- */
-
-static row_t sum_of_heaps(const report_t *report)
-{
-  row_t sum = {.name = ""};
-  for (size_t i = 0; i < report->heap_count; i++)
-    for (size_t f = 0; f < HEAP_FIGURES; f++)
-      sum.of[f] = report_sum_of(sum.of[f], report->heaps[i].of[f]);
-  /* What a child holds its parent holds too. */
-  sum.of[HEAP_HELD] -= sum.of[HEAP_CHILDREN] < sum.of[HEAP_HELD] ? sum.of[HEAP_CHILDREN] : sum.of[HEAP_HELD];
-  return sum;
-}
 
 static void print_process(const line_t *line, FILE *to)
 {
@@ -389,8 +381,8 @@ static void print_processes(const top_t *top, FILE *to)
   for (size_t i = 0; i < top->count; i++) {
     const look_t *look = &top->looks[i];
     row_t *now = &sums[2 * i], *before = now + 1;
-    *now = sum_of_heaps(&look->now);
-    *before = sum_of_heaps(&look->before);
+    *now = report_sum(&look->now);
+    *before = report_sum(&look->before);
     line_t *line = &lines[i];
     *line = (line_t){.name = look->command, .row = now, .before = look->before.text ? before : NULL, .look = look};
     set_heap_keys(line);

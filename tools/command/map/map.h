@@ -90,6 +90,14 @@ typedef struct map_table {
   size_t room, count; /* a power of two, at most half of it full */
 } map_table_t;
 
+/* What the system says of the mappings: how much is in memory, and of that in huge pages. `shared`: of these mappings it
+ * says that of others too. */
+typedef struct map_huge {
+  bool is_known;
+  const char *why; /* it is not */
+  uint64_t resident, in_huge_pages, shared;
+} map_huge_t;
+
 typedef struct map {
   map_heap_t *heaps;
   map_row_t *rows;
@@ -105,6 +113,7 @@ typedef struct map {
   size_t changing; /* places that are, and lists that had no end */
   map_block_t *blocks;
   size_t block_count;
+  map_huge_t huge;
 } map_t;
 
 /* Reads all that the root leads to. False: the memory has no heap where the root says, and *why says what it may be. */

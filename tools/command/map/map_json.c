@@ -57,7 +57,9 @@ void map_print_json(const map_t *map, const map_source_t *source, FILE *to)
     fputs(i ? ",\n" : "\n", to);
     write_heap(map, &map->heaps[i], to);
   }
-  fputs("],\"arenas\":[", to);
+  fputs("],\"huge\":", to);
+  map_print_huge_json(map, to);
+  fputs(",\"arenas\":[", to);
   for (size_t i = 0; i < map->arena_count; i++) {
     fputs(i ? ",\n" : "\n", to);
     write_arena(map, &map->arenas[i], to);

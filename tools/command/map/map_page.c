@@ -236,6 +236,8 @@ static void write_head(const map_t *map, const map_source_t *source, FILE *to)
     fprintf(to, "After %.3f of %.3f s%s. ", source->seconds, source->last, source->is_peak ? ", when the most was live" : "");
   map_print_summary(map, to);
   fputc(' ', to);
+  map_print_huge(map, to);
+  fputc(' ', to);
   map_print_hint(source, to);
   if (map->changing)
     fprintf(to, " %zu parts of it changed while they were read.", map->changing);

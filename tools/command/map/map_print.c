@@ -303,6 +303,8 @@ void map_print(const map_t *map, const map_source_t *source, FILE *to)
   fputc('\n', to);
   map_print_summary(map, to);
   fputc('\n', to);
+  map_print_huge(map, to);
+  fputc('\n', to);
   if (source->is_peak && source->end_bytes) {
     map_print_hint(source, to);
     fputc('\n', to);

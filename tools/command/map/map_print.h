@@ -28,6 +28,10 @@ void map_print_arena(const map_t *map, const map_arena_t *arena, FILE *to);
 void map_print_summary(const map_t *map, FILE *to);
 void map_print_hint(const map_source_t *source, FILE *to);
 
+/* How much is resident, and in huge pages; or that it cannot be known. */
+void map_print_huge(const map_t *map, FILE *to);
+void map_print_huge_json(const map_t *map, FILE *to);
+
 void map_print(const map_t *map, const map_source_t *source, FILE *to);
 void map_print_json(const map_t *map, const map_source_t *source, FILE *to);
 void map_write_page(const map_t *map, const map_source_t *source, FILE *to);

@@ -76,6 +76,8 @@ static bool read_map(map_t *map, callers_t *callers, const live_t *live, const e
   bool is_read = map_read(map, &memory, root, why);
   if (is_read && callers && map->block_count)
     map_read_sites(map, &memory, root, live->pid, callers);
+  if (is_read)
+    map_read_huge(map, live->pid);
   if (remote.has_ended || (!is_read && live_is_over(live))) {
     snprintf(why, 256, "it has ended");
     is_read = false;

@@ -24,6 +24,9 @@ bool map_process(map_t *map, callers_t *callers, pid_t pid, char why[256]);
 struct export_root;
 void map_read_sites(map_t *map, memory_t *memory, const struct export_root *root, pid_t pid, callers_t *callers);
 
+/* Asks the system how much is in huge pages. Of a map that was read otherwise that is not known. */
+void map_read_huge(map_t *map, pid_t pid);
+
 /* The name of a process, in memory of its own. */
 char *map_process_name(pid_t pid);
 

@@ -176,6 +176,7 @@ void map_recording(map_t *map, map_source_t *source, const char *path, const cha
     command_fail(COMMAND_FAILED, "map: %s: what does it again: %s", path, why);
   block_t *blocks = blocks_at(&trace, stop);
   note_blocks(map, plan, slots, blocks, stop ? trace.acts[stop - 1].ns : 0);
+  map->huge = (map_huge_t){.why = "a recording says nothing of pages"};
   map_keep_known(map);
   describe(source, &trace, stop, at);
   free(blocks);
