@@ -9,6 +9,7 @@
 #include "worker.h"
 #include "histogram.h"
 #include "plan.h"
+#include "touch.h"
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -99,14 +100,6 @@ static void take_sample(uint32_t operation)
 
 /* ---- operations ---- */
 
-/* As a program writes to what it asked for: the first byte of each page of the block that it had not before. */
-static void touch(char *block, uint64_t from, uint64_t to)
-{
-  uint64_t offset = from ? from + (page - ((uintptr_t)block + from) % page) % page : 0;
-  for (; offset < to; offset += page - ((uintptr_t)block + offset) % page)
-    *(volatile char *)(block + offset) = 1;
-}
-
 static void *call(const operation_t *operation, char *block, uint64_t size)
 {
   switch (operation->op) {
@@ -163,7 +156,7 @@ static void play_operation(const operation_t *operation)
   slot->block = got;
   note_live(slot, size, was_live);
   if (!frees)
-    touch(got, operation->op == RECORDING_REALLOC ? slot->size : 0, size);
+    touch(got, operation->op == RECORDING_REALLOC ? slot->size : 0, size, page);
   slot->size = size;
 }
 
