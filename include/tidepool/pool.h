@@ -93,7 +93,8 @@ POOL_API size_t pool_usable_size(const void *block) POOL_NAME(usable_size);
 POOL_API size_t pool_good_size(size_t size) POOL_NAME(good_size) __attribute__((const));
 
 /* Releases idle memory of the default heap to the system, all but `keep` bytes. Returns how many bytes it released. It first
- * empties the calling thread's cache, but not the caches of other threads. Each MiB takes some microseconds. */
+ * empties the calling thread's cache, but not the caches of other threads. Each MiB takes some microseconds, and up to a
+ * millisecond where single pages go back. */
 POOL_API size_t pool_trim(size_t keep) POOL_NAME(trim);
 
 /* Starts a thread of the library's own that returns memory, as TIDEPOOL_OPTIONS=background=1 does. Without it a process that

@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ranges of bits are handled by whole words. Only the first and the last word of a range need a mask (range_mask()). */
+ * Ranges of bits are handled by whole words. Only the first and the last word of a range need a mask. */
 #include "base/bits.h"
 #include "base/shared.h"
 
-/* Returns the bits of word `w` that lie in [from, to), which is not empty. */
-static word_t range_mask(size_t w, size_t from, size_t to)
-{
-  word_t mask = ~(word_t)0;
-  if (w == from / WORD_BITS)
-    mask &= ~(word_t)0 << (from % WORD_BITS);
-  if (w == (to - 1) / WORD_BITS)
-    mask &= ~(word_t)0 >> (WORD_BITS - 1 - (to - 1) % WORD_BITS);
-  return mask;
-}
+/* Return the bits of its first word that are in a range, and those of its last word. */
+static word_t first_mask(size_t from) { return ~(word_t)0 << (from % WORD_BITS); }
+static word_t last_mask(size_t to) { return ~(word_t)0 >> (-to % WORD_BITS); }
 
 /* An empty range has no last word, so it is left out before the word is computed; here and in the next two. Words between the
  * first and the last are whole. */
@@ -22,8 +15,12 @@ void bits_set(word_t *map, size_t from, size_t to)
   if (from >= to)
     return;
   size_t w = from / WORD_BITS, last = (to - 1) / WORD_BITS;
-  map[w] |= range_mask(w, from, to);
-  map[last] |= range_mask(last, from, to);
+  if (w == last) {
+    map[w] |= first_mask(from) & last_mask(to);
+    return;
+  }
+  map[w] |= first_mask(from);
+  map[last] |= last_mask(to);
   if (last - w > 1)
     shared_fill(map + w + 1, 0xff, (last - w - 1) * sizeof *map);
 }
@@ -33,18 +30,26 @@ void bits_clear(word_t *map, size_t from, size_t to)
   if (from >= to)
     return;
   size_t w = from / WORD_BITS, last = (to - 1) / WORD_BITS;
-  map[w] &= ~range_mask(w, from, to);
-  map[last] &= ~range_mask(last, from, to);
+  if (w == last) {
+    map[w] &= ~(first_mask(from) & last_mask(to));
+    return;
+  }
+  map[w] &= ~first_mask(from);
+  map[last] &= ~last_mask(to);
   if (last - w > 1)
     shared_clear(map + w + 1, (last - w - 1) * sizeof *map);
 }
 
 size_t bits_count(const word_t *map, size_t from, size_t to)
 {
-  size_t count = 0;
-  for (size_t w = from / WORD_BITS; from < to && w <= (to - 1) / WORD_BITS; w++)
-    count += bits_set_in(map[w] & range_mask(w, from, to));
-  return count;
+  if (from >= to)
+    return 0;
+  size_t w = from / WORD_BITS, last = (to - 1) / WORD_BITS, count = 0;
+  word_t word = map[w] & first_mask(from);
+  for (; w != last; word = map[++w])
+    count += bits_set_in(word);
+  word &= last_mask(to);
+  return word ? count + bits_set_in(word) : count;
 }
 
 /* With `flip` all ones this finds the next clear bit instead. The answer is limited to `to`, because the last word may have

@@ -54,7 +54,7 @@ static uint64_t leaf_of(word_t word)
 }
 
 /* Sums up two neighbours, each of which stands for `half` bits. A stretch that fills its half goes on into the other one. */
-static uint64_t join(uint64_t left, uint64_t right, size_t half)
+__attribute__((always_inline)) static inline uint64_t join(uint64_t left, uint64_t right, size_t half)
 {
   size_t low = low_of(left) == half ? half + low_of(right) : low_of(left);
   size_t high = high_of(right) == half ? half + high_of(left) : high_of(right);
@@ -75,16 +75,19 @@ static uint64_t set_node(uint64_t *node, uint64_t value)
  * part is seen only there. */
 static void renew(span_tree_t *tree, size_t first, size_t last)
 {
-  uint64_t *node = tree->node, changed = 0;
-  size_t from = tree->leaves + first, to = tree->leaves + last, half = WORD_BITS;
-  for (size_t w = first; w <= last; w++)
-    changed |= set_node(node + tree->leaves + w, leaf_of(tree->map[w]));
-  for (; changed && from != to; half *= 2) {
-    changed = 0;
-    from /= 2;
-    to /= 2;
-    for (size_t i = from; i <= to; i++)
-      changed |= set_node(node + i, join(node[2 * i], node[2 * i + 1], half));
+  uint64_t *node = tree->node, changed = set_node(node + tree->leaves + first, leaf_of(tree->map[first]));
+  size_t from = tree->leaves + first, half = WORD_BITS;
+  if (unlikely(first != last)) {
+    size_t to = tree->leaves + last;
+    for (size_t w = first + 1; w <= last; w++)
+      changed |= set_node(node + tree->leaves + w, leaf_of(tree->map[w]));
+    for (; changed && from != to; half *= 2) {
+      changed = 0;
+      from /= 2;
+      to /= 2;
+      for (size_t i = from; i <= to; i++)
+        changed |= set_node(node + i, join(node[2 * i], node[2 * i + 1], half));
+    }
   }
   for (; changed && (from /= 2) != 0; half *= 2)
     changed = set_node(node + from, join(node[2 * from], node[2 * from + 1], half));
@@ -150,5 +153,3 @@ size_t span_find(const span_tree_t *tree, size_t n)
   }
   return at + lowest_bit(starts_of(tree->map[i - tree->leaves], n));
 }
-
-size_t span_longest(const span_tree_t *tree) { return longest_of(tree->node[1]); }

@@ -45,7 +45,7 @@ void span_clear(span_tree_t *tree, size_t from, size_t to);
 /* Returns where the lowest stretch of at least n > 0 set bits begins; SPAN_NONE: there is none. */
 size_t span_find(const span_tree_t *tree, size_t n);
 
-/* Returns the length of the longest stretch. */
-size_t span_longest(const span_tree_t *tree);
+/* Returns the length of the longest stretch, which is the highest of the three in a node. */
+static inline size_t span_longest(const span_tree_t *tree) { return tree->node[1] >> (2 * SPAN_LENGTH_BITS); }
 
 #endif

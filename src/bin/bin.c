@@ -309,12 +309,12 @@ static size_t tick_due(bin_t *bin, size_t calls, uint64_t now_ms)
  * The bins share the calls of the system that one caller makes. */
 unsigned bins_tick(unsigned most, size_t steps, uint64_t now_ms)
 {
-  size_t most_purging = max_size(steps / STEPS_PER_BIN, 1), calls = steps * PURGE_CALLS;
+  size_t most_purging = max_size(steps / STEPS_PER_BIN, 1), calls = min_size(steps, BIN_STEPS_MOST) * PURGE_CALLS;
   unsigned done = 0;
   for (bin_t *bin; calls && done < most && (done < most_purging || !space_purge_is_under_way(&space_of_process)) &&
                    (bin = due_next()) != NULL;
        done++)
-    calls = tick_due(bin, calls, now_ms);
+    calls -= PURGE_CALLS - tick_due(bin, PURGE_CALLS, now_ms);
   return done;
 }
 
@@ -340,11 +340,18 @@ void bin_drain(bin_t *bin)
   lock_release(&bin->lock);
 }
 
+/* The lock is opened now and then, so that others do not wait for all of it. What becomes idle meanwhile is left. */
 size_t bin_purge(bin_t *bin)
 {
-  closure_acquire(LOCKS_OF_BINS, &bin->lock);
-  size_t bytes = bin_purges(bin) ? slabs_purge(bin, SIZE_MAX) : 0;
-  lock_release(&bin->lock);
+  size_t bytes = 0, left = SIZE_MAX, blocks;
+  while (bin_purges(bin) && left) {
+    closure_acquire(LOCKS_OF_BINS, &bin->lock);
+    blocks = left = min_size(left, bin->idle);
+    bytes += slabs_purge(bin, &left, PURGE_CALLS);
+    lock_release(&bin->lock);
+    if (left == blocks)
+      break;
+  }
   return bytes;
 }
 

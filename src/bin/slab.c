@@ -84,9 +84,8 @@ size_t slab_purge(run_t *slab, space_t *space, word_t parts)
 
 /* ---- blocks ---- */
 
-/* The lowest block is stored last, and so is handed out first: a magazine pops from its end. A part with a block that is taken
- * does not count as purged any more, since its user will touch it (S3). */
-size_t slab_take_free(run_t *slab, size_t block_size, uint64_t inverse, void **blocks, size_t want)
+/* The lowest block is stored last, and so is handed out first: a magazine pops from its end. */
+size_t slab_take_free(run_t *slab, size_t block_size, void **blocks, size_t want)
 {
   size_t got = 0, words = (slab->fresh + WORD_BITS - 1) / WORD_BITS;
   for (size_t w = 0; w < words && got < want; w++) {
@@ -100,9 +99,12 @@ size_t slab_take_free(run_t *slab, size_t block_size, uint64_t inverse, void **b
   }
   slab->free_count -= (uint32_t)got;
   slab->idle = (uint16_t)min_size(slab->idle, slab->free_count);
-  if (unlikely(slab->purged))
-    slab->purged &= free_parts(slab, block_size, inverse);
   return got;
+}
+
+void slab_note_taken(run_t *slab, size_t block_size, uint64_t inverse)
+{
+  slab->purged &= free_parts(slab, block_size, inverse);
 }
 
 /* The order is that of slab_take_free(). */

@@ -33,7 +33,11 @@ void slab_init(run_t *slab, arena_t *arena, void *owner, unsigned size_class, si
 void slab_empty(run_t *slab);
 
 /* Moves up to `want` blocks out: lowest free ones first, stored so that the last in `blocks` is the lowest. */
-size_t slab_take_free(run_t *slab, size_t block_size, uint64_t inverse, void **blocks, size_t want);
+size_t slab_take_free(run_t *slab, size_t block_size, void **blocks, size_t want);
+
+/* Free blocks were taken of a slab with purged parts. Parts with such a block do not count as purged any more, since its user
+ * will touch them (S3). */
+void slab_note_taken(run_t *slab, size_t block_size, uint64_t inverse);
 size_t slab_take_fresh(run_t *slab, size_t block_size, void **blocks, size_t want);
 
 /* Returns how long a part is. */

@@ -7,6 +7,7 @@
 #include "misuse.h"
 #include "os/os.h"
 #include "space/huge_pages.h"
+#include "space/pace.h"
 #include <string.h>
 
 enum {
@@ -145,10 +146,12 @@ static size_t slab_touched(const bin_t *bin, const run_t *slab) { return (size_t
 /* Taking from the fullest slab leaves the emptiest alone, so that it becomes unused. */
 static run_t *fullest_partial(const bin_t *bin)
 {
-  for (unsigned list = SLAB_PARTIAL_1; bin->partial_count && list <= SLAB_SETTLED; list++)
-    if (bin->slabs[list])
-      return bin->slabs[list];
-  return NULL;
+  unsigned list = SLAB_PARTIAL_1;
+  if (!bin->partial_count)
+    return NULL;
+  while (!bin->slabs[list])
+    list++;
+  return bin->slabs[list];
 }
 
 /* The depots may hold three quarters of a class at most, so that some of it always goes through the bitmaps, which put it in
@@ -159,13 +162,19 @@ void slabs_note_change(bin_t *bin, size_t by)
   depots_grow(&bin->depots, by, capacity * 3 / (4u * __atomic_load_n(&bin->magazine_capacity, __ATOMIC_RELAXED)));
 }
 
+NOINLINE static void note_taken(bin_t *bin, run_t *slab)
+{
+  count_returned(bin, -slab_parts_length(slab, slab->purged));
+  slab_note_taken(slab, bin->block_size, bin->inverse);
+  count_returned(bin, slab_parts_length(slab, slab->purged));
+}
+
 static size_t take_free(bin_t *bin, run_t *slab, void **blocks, size_t want)
 {
-  word_t purged = slab->purged;
-  size_t idle = slab->idle, got = slab_take_free(slab, bin->block_size, bin->inverse, blocks, want);
+  size_t idle = slab->idle, got = slab_take_free(slab, bin->block_size, blocks, want);
   bin->idle -= idle - slab->idle;
-  if (unlikely(purged))
-    count_returned(bin, slab_parts_length(slab, slab->purged) - slab_parts_length(slab, purged));
+  if (unlikely(slab->purged))
+    note_taken(bin, slab);
   low_water_note(&bin->low_idle, bin->idle);
   return got;
 }
@@ -267,7 +276,7 @@ static size_t purge_idle(bin_t *bin, size_t *blocks, size_t *calls, size_t calls
   return bytes;
 }
 
-size_t slabs_purge(bin_t *bin, size_t blocks) { return purge_idle(bin, &blocks, &(size_t){0}, SIZE_MAX); }
+size_t slabs_purge(bin_t *bin, size_t *blocks, size_t calls) { return purge_idle(bin, blocks, &(size_t){0}, calls); }
 
 size_t slabs_purge_unneeded(bin_t *bin, size_t calls, uint64_t now_ms)
 {
@@ -286,7 +295,9 @@ static void tick_alone(bin_t *bin)
 {
   if (++bin->puts % PUTS_PER_LOOK)
     return;
-  slabs_purge_unneeded(bin, PURGE_CALLS, os_now_ms());
+  pace_t last = bin->epoch_ms;
+  uint64_t now = os_now_ms();
+  slabs_purge_unneeded(bin, min_size(pace_steps(&last, now), BIN_STEPS_MOST) * PURGE_CALLS, now);
 }
 
 /* Notes that `count` blocks of the slab are free again. With a purge delay of 0 they are purged at once, unless the slab is
@@ -294,7 +305,6 @@ static void tick_alone(bin_t *bin)
 static void note_idle(bin_t *bin, run_t *slab, size_t count)
 {
   slab->idle += (uint16_t)count;
-  bin->idle += count;
   if (likely(!bin->purges_in_puts) || !bin_purges(bin))
     return;
   size_t bytes = 0, calls = 0;
@@ -331,6 +341,7 @@ void slabs_put(bin_t *bin, void *const *blocks, size_t count, unsigned shard)
   size_t size = bin->block_size;
   uint64_t inverse = bin->inverse;
   set_figure(&bin->outstanding, bin->outstanding - count);
+  bin->idle += count;
   for (size_t i = 0; i < count;) {
     run_t *slab = slab_of(bin, blocks[i]);
     slab->shard = (uint8_t)shard;
@@ -339,10 +350,13 @@ void slabs_put(bin_t *bin, void *const *blocks, size_t count, unsigned shard)
     do {
       size_t index;
       slab_answer_t answer = slab_ask(slab, size, inverse, offset, &index);
-      if (unlikely(answer != SLAB_LIVE_OR_CACHED))
+      if (unlikely(answer != SLAB_LIVE_OR_CACHED)) {
+        slab->free_count += (uint32_t)(i - first);
         put_failed(bin, blocks[i], answer == SLAB_FREE ? FREED_TWICE : NOT_A_BLOCK, answer == SLAB_FREE);
-      slab_put(slab, index);
+      }
+      bit_set(slab->bitmap, index);
     } while (++i < count && (offset = (size_t)((char *)blocks[i] - slab->start)) < slab_bytes);
+    slab->free_count += (uint32_t)(i - first);
     note_idle(bin, slab, i - first);
     slab_after_put(bin, slab);
   }

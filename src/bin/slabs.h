@@ -31,12 +31,13 @@ void slabs_put(bin_t *bin, void *const *blocks, size_t count, unsigned shard);
 /* Closes slabs without an outstanding block of which at least so many bytes were touched since they were opened. */
 void slabs_close_unused(bin_t *bin, size_t least_touched);
 
-/* Purges free parts of slabs until so many idle blocks were looked at, and returns the bytes. */
-size_t slabs_purge(bin_t *bin, size_t blocks);
+/* Purges free parts of slabs until `*blocks` idle ones were looked at, which are counted down, or until so many calls of the
+ * system. A look at a slab where nothing is purged counts as one. Returns the bytes. */
+size_t slabs_purge(bin_t *bin, size_t *blocks, size_t calls);
 
-/* Does the same with the blocks that were not needed for the purge delay. A look at a slab where nothing is purged counts as a
- * call of the system. Returns how many calls are left of those that the caller may make. */
-enum { PURGE_CALLS = 8 }; /* in one step of pace.h */
+/* Does the same with the blocks that were not needed for the purge delay. Returns how many calls are left. */
+enum { PURGE_CALLS = 8 };     /* in one step of pace.h, and while the lock of a bin is held */
+enum { BIN_STEPS_MOST = 32 }; /* steps that one caller makes for bins at once: a call of the system takes some microseconds */
 size_t slabs_purge_unneeded(bin_t *bin, size_t calls, uint64_t now_ms);
 
 /* All blocks end at once. slabs_reset() keeps the slabs as if they were just opened; slabs_close_all() gives them back. */

@@ -100,6 +100,15 @@ void huge_pages_open(arena_t *arena, const run_t *run)
   }
 }
 
+void huge_pages_close_for(arena_t *arena, const run_t *run)
+{
+  size_t page = open_page(arena), from = (size_t)(run - arena->runs);
+  if (page == NEVER_OPENED || page == NO_PAGE)
+    return;
+  if (from < (page + 1) * HUGE_PAGE_UNITS && from + run->units > page * HUGE_PAGE_UNITS)
+    close_page(arena);
+}
+
 /* ---- units come and go ---- */
 
 /* Linux makes one mapping of two if their wishes are the same by the time that the second is touched. So the page before what

@@ -34,6 +34,10 @@ static inline bool huge_pages_are_wanted(const arena_t *arena, size_t committed)
 /* The run, which was just taken for a slab of blocks of at most FILLED_BLOCK_MOST bytes, may open a page. */
 void huge_pages_open(arena_t *arena, const run_t *run);
 
+/* Any other run was taken, or has grown. It closes an open page that it begins or ends in, because it may move, and mremap()
+ * moves one mapping. */
+void huge_pages_close_for(arena_t *arena, const run_t *run);
+
 /* Units [from, to) have been mapped; unmapped; all at and beyond `end` have been unmapped. */
 void huge_pages_map(arena_t *arena, size_t from, size_t to);
 void huge_pages_unmap(arena_t *arena, size_t from, size_t to);

@@ -66,9 +66,21 @@ static bool is_better_copied(const run_t *run, size_t bytes, const run_t *place)
   return place->fresh >= place->units - place->units / 4 && seems_filled(run, bytes);
 }
 
-static void copy_run(run_t *run, char *place, size_t bytes, bool wipes)
+/* Pages that were never written to are not written to in the copy either, where the place reads as zero. */
+static void copy_pages(char *to, const char *from, size_t bytes)
 {
-  memcpy(place, run->start, bytes);
+  size_t page = os_page_size();
+  for (size_t at = 0; at < bytes; at += page)
+    if (from[at] || memcmp(from + at, from + at + 1, page - 1) != 0)
+      memcpy(to + at, from + at, page);
+}
+
+static void copy_run(run_t *run, const run_t *place, size_t bytes, bool wipes)
+{
+  if (place->zeroed || (!seems_filled(run, bytes) && os_purge(place->start, bytes)))
+    copy_pages(place->start, run->start, bytes);
+  else
+    memcpy(place->start, run->start, bytes);
   if (wipes && !os_purge(run->start, bytes))
     memset(run->start, 0, bytes);
   space_give(&space_of_process, run);
@@ -89,7 +101,7 @@ static run_t *move_to(run_t *run, size_t units, bool wipes)
     return NULL;
   }
   if (mapped == OS_OCCUPIED) {
-    copy_run(run, place->start, bytes, wipes);
+    copy_run(run, place, bytes, wipes);
     return place;
   }
   lock_acquire(&space_of_process.lock);

@@ -181,7 +181,7 @@ size_t space_purge(space_t *space, size_t keep)
 
 void space_purge_at_once(space_t *space) { purge_until(space, space->dirty_most - space->dirty_most / 4, false); }
 
-/* The range has a whole page, because only blocks of two pages and more are purged. No gate is entered: the blocks stay in
+/* The range has a whole page, because parts of slabs are whole pages. No gate is entered: the blocks stay in
  * their slab's bitmap, under the bin's lock, which a fork takes too. */
 size_t space_purge_inside(space_t *space, char *from, char *to)
 {

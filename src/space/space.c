@@ -171,14 +171,21 @@ void space_forget_unpaid(space_t *space)
 
 /* ---- taking runs ---- */
 
+static void tell_huge_pages(space_t *space, const run_t *run, bool filled)
+{
+  arena_t *arena = arena_of(space, run->start);
+  (filled ? huge_pages_open : huge_pages_close_for)(arena, run);
+  space->opens_pages |= arena->open_page != NEVER_OPENED;
+}
+
 static run_t *take_units(space_t *space, size_t units, size_t alignment, bool filled)
 {
   if (units > (space->fixed ? space->fixed->unit_count : LONGEST_GROWN_UNITS) || alignment > LONGEST_RUN_UNITS)
     return NULL;
   lock_acquire(&space->lock);
-  run_t *run = space_search(space, units, max_size(alignment, 1));
-  if (HAS_SYSTEM && run && filled)
-    huge_pages_open(arena_of(space, run->start), run);
+  run_t *run = space_search(space, units, alignment);
+  if (HAS_SYSTEM && run && (filled || unlikely(space->opens_pages)))
+    tell_huge_pages(space, run, filled);
   lock_release(&space->lock);
   return run;
 }
@@ -234,8 +241,11 @@ bool space_lengthen(space_t *space, run_t *run, size_t units)
   size_t had = run->units;
   lock_acquire(&space->lock);
   bool longer = (space->fixed || units <= space_longest_grown()) && arena_lengthen(arena, run, units, &past);
-  if (longer)
+  if (longer) {
     space_count_taken(space, units - had, past);
+    if (HAS_SYSTEM && unlikely(space->opens_pages))
+      huge_pages_close_for(arena, run);
+  }
   space_note_longest(arena);
   lock_release(&space->lock);
   return longer;

@@ -41,6 +41,7 @@ typedef struct space {
   bool purgeable;          /* its memory is the system's, not a caller's */
   bool purge_failed;       /* since the last tick: the system refuses to take some of it */
   uint8_t huge_pages;      /* option.h */
+  bool opens_pages;        /* an arena has opened one (huge_pages.h) */
   uint32_t purge_delay_ms; /* 0: at once; PURGE_NEVER */
   size_t used_units, dirty_units;
   size_t dirty_most;     /* of the process's space: beyond it units are purged at once; else SIZE_MAX */

@@ -218,6 +218,25 @@ static void opened_again(void *argument)
   }
 }
 
+/* A run that may move closes the page that it begins or ends in, and no other. */
+static void closed_by_others(void *argument)
+{
+  (void)argument;
+  begin(HUGE_PAGES_AUTO);
+  fill_to(2 * LEAST + 1);
+  size_t page = arena->open_page;
+  must(page == 2 * LEAST / PAGE_UNITS);
+  run_t *low = &arena->runs[2 * LEAST - 1], *other = take(3 * PAGE_UNITS);
+  huge_pages_close_for(arena, low);
+  must(arena->open_page == page);
+  huge_pages_close_for(arena, other);
+  must(arena->open_page == NO_PAGE && count(HUGE, 0, UNITS) == 0);
+  check_wishes();
+  become(other, RUN_SLAB, BLOCK, 1);
+  fill_to(UNITS / 2);
+  must(arena->open_page == UNITS / 2 / PAGE_UNITS - 1);
+}
+
 /* The other settings. */
 static void never(void *argument)
 {
@@ -341,6 +360,7 @@ static void limited(void *argument)
 IN_CHILD(grows)
 IN_CHILD(opened_by_the_first)
 IN_CHILD(opened_again)
+IN_CHILD(closed_by_others)
 IN_CHILD(never)
 IN_CHILD(always)
 IN_CHILD(shrinks)
@@ -352,12 +372,19 @@ IN_CHILD(split_after_a_fork)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(grows_test),        cmocka_unit_test(filled_test),
-    cmocka_unit_test(partly_test),       cmocka_unit_test(opened_by_the_first_test),
-    cmocka_unit_test(opened_again_test), cmocka_unit_test(never_test),
-    cmocka_unit_test(always_test),       cmocka_unit_test(shrinks_test),
-    cmocka_unit_test(short_steps_test),  cmocka_unit_test(limited_test),
-    cmocka_unit_test(split_test),        cmocka_unit_test(split_after_a_fork_test),
+    cmocka_unit_test(grows_test),
+    cmocka_unit_test(filled_test),
+    cmocka_unit_test(partly_test),
+    cmocka_unit_test(opened_by_the_first_test),
+    cmocka_unit_test(opened_again_test),
+    cmocka_unit_test(closed_by_others_test),
+    cmocka_unit_test(never_test),
+    cmocka_unit_test(always_test),
+    cmocka_unit_test(shrinks_test),
+    cmocka_unit_test(short_steps_test),
+    cmocka_unit_test(limited_test),
+    cmocka_unit_test(split_test),
+    cmocka_unit_test(split_after_a_fork_test),
   };
   return cmocka_run_group_tests_name("huge_pages", tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include "os_fake.h"
 #include "region.h"
 #include "runs.h"
+#include <sys/mman.h>
 
 enum { UNITS = 40, MORE = 60 };
 
@@ -96,6 +97,32 @@ static void copied_or_moved(void *argument)
 WITH(copied_or_moved, places_t, {true, MORE, false}, {true, MORE * 3 / 4, false}, {true, MORE / 2, true}, {true, 0, true},
      {false, MORE, true}, {false, 0, true})
 
+/* Where the system refuses to move, what was never written to does not become memory. */
+static void sparse_where_refused(void *argument)
+{
+  const bool *over_memory = argument;
+  unsigned char there[UNITS * UNIT / 4096];
+  space_up();
+  run_t *low = taken(MORE), *wall = taken(1), *run = taken(UNITS), *behind = taken(1);
+  must(wall && behind);
+  run->start[0] = run->start[UNITS * UNIT - 1] = 1;
+  fill(low, 9);
+  space_give(&space_of_process, low);
+  if (!*over_memory)
+    space_purge(&space_of_process, 0);
+  os_fake.fail_kinds = 1 << OS_REMAP;
+  os_fake.occupied = true;
+  run_t *to = move(run, MORE);
+  os_fake_heal();
+  must(to && to->start < wall->start && mincore(to->start, UNITS * UNIT, there) == 0);
+  size_t resident = 0;
+  for (size_t i = 0; i < UNITS * UNIT / os_page_size(); i++)
+    resident += there[i] & 1;
+  must(resident == 2 && to->start[0] == 1 && to->start[UNITS * UNIT - 1] == 1 && all_zero(to->start + 1, UNITS * UNIT - 2));
+  check_space(&space_of_process);
+}
+WITH(sparse_where_refused, bool, false, true)
+
 /* A short run is left to its owner to copy. So is one that would become longer than a run may be. */
 static void may_move(void *argument)
 {
@@ -180,13 +207,10 @@ IN_CHILD(stays_one_mapping)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(moved_test),
-    cmocka_unit_test(over_dirty_units_test),
-    cmocka_unit_test(copied_or_moved_test),
-    cmocka_unit_test(may_move_test),
-    cmocka_unit_test(refused_test),
-    cmocka_unit_test(forbidden_test),
-    cmocka_unit_test(stays_one_mapping_test),
+    cmocka_unit_test(moved_test),           cmocka_unit_test(over_dirty_units_test),
+    cmocka_unit_test(copied_or_moved_test), cmocka_unit_test(sparse_where_refused_test),
+    cmocka_unit_test(may_move_test),        cmocka_unit_test(refused_test),
+    cmocka_unit_test(forbidden_test),       cmocka_unit_test(stays_one_mapping_test),
   };
   return cmocka_run_group_tests_name("space_move", tests, NULL, NULL);
 }
