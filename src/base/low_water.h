@@ -17,7 +17,11 @@ typedef struct low_water {
 } low_water_t;
 
 /* Call this after something was taken from the stock because it was needed, */
-static inline void low_water_note(low_water_t *low, size_t stock) { low->least[0] = (uint32_t)min_size(low->least[0], stock); }
+static inline void low_water_note(low_water_t *low, size_t stock)
+{
+  if (stock < low->least[0])
+    low->least[0] = (uint32_t)stock;
+}
 
 /* and this after something was removed because it was not. */
 static inline void low_water_lessen(low_water_t *low, size_t removed)

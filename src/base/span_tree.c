@@ -25,7 +25,7 @@ static word_t starts_of(word_t word, size_t n)
 
 /* Works by doubling: level[k] marks the starts of stretches of 2^k bits. The longest stretch is then put together from its
  * largest part to its smallest. The word is neither empty nor full. */
-static size_t longest_in(word_t word)
+__attribute__((always_inline)) static inline size_t longest_in(word_t word)
 {
   word_t level[WORD_LOG2 + 1] = {word};
   unsigned k = 0;

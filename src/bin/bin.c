@@ -313,8 +313,10 @@ unsigned bins_tick(unsigned most, size_t steps, uint64_t now_ms)
   unsigned done = 0;
   for (bin_t *bin; calls && done < most && (done < most_purging || !space_purge_is_under_way(&space_of_process)) &&
                    (bin = due_next()) != NULL;
-       done++)
-    calls -= PURGE_CALLS - tick_due(bin, PURGE_CALLS, now_ms);
+       done++) {
+    size_t some = min_size(calls, PURGE_CALLS);
+    calls -= some - tick_due(bin, some, now_ms);
+  }
   return done;
 }
 

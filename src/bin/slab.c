@@ -13,7 +13,7 @@ void slab_init(run_t *slab, arena_t *arena, void *owner, unsigned size_class, si
     capacity = min_size(capacity, SHORT_BITMAP_WORDS * WORD_BITS);
   slab->size_class = (uint8_t)size_class;
   slab->capacity = (uint32_t)capacity;
-  slab->free_count = slab->fresh = slab->idle = 0;
+  slab->free_count = slab->fresh = slab->settled = 0;
   slab->purged = 0;
   if (capacity <= SHORT_BITMAP_WORDS * WORD_BITS) {
     slab->bitmap = slab->short_bitmap;
@@ -30,7 +30,7 @@ void slab_empty(run_t *slab)
 {
   if (slab->free_count)
     shared_clear(slab->bitmap, (slab->fresh + WORD_BITS - 1) / WORD_BITS * sizeof(word_t));
-  slab->free_count = slab->fresh = slab->idle = 0;
+  slab->free_count = slab->fresh = slab->settled = 0;
   slab->purged = 0;
   slab->zeroed = false;
 }
@@ -98,7 +98,6 @@ size_t slab_take_free(run_t *slab, size_t block_size, void **blocks, size_t want
     slab->bitmap[w] = word;
   }
   slab->free_count -= (uint32_t)got;
-  slab->idle = (uint16_t)min_size(slab->idle, slab->free_count);
   return got;
 }
 

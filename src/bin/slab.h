@@ -7,7 +7,7 @@
  *
  *   S1 set bits of the bitmap == free_count <= fresh <= capacity; no bit at or beyond fresh is set
  *   S2 a block is in exactly one place: the caller, one magazine, one depot, one bit, or beyond the fresh mark
- *   S3 a purged part is free; idle <= free_count
+ *   S3 a purged part is free; settled <= free_count, and at least 1 where a part is purged
  *
  * The memory of a slab goes back by parts: pages, or longer parts where the slab has more than 64 pages. A part is free if
  * each block that has a byte in it is.
@@ -55,6 +55,9 @@ static inline size_t slab_parts_length(const run_t *slab, word_t parts)
 /* Purges parts that are free, neighbours in one call of the system and the highest first, until it refuses one. Returns the
  * bytes. */
 size_t slab_purge(run_t *slab, space_t *space, word_t parts);
+
+/* Free blocks that came back since a purge last looked at the slab. */
+static inline size_t slab_idle(const run_t *slab) { return slab->free_count - slab->settled; }
 
 static inline bool slab_is_unused(const run_t *slab) { return slab->free_count == slab->fresh; }
 static inline bool slab_has_fresh(const run_t *slab) { return slab->fresh != slab->capacity; }

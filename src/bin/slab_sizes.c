@@ -9,8 +9,9 @@ enum {
 
   STOCK_BYTES = 192 << 10, /* full magazines that a thread keeps */
   STOCK_LEAST = 1,
-  STOCK_MOST = 32,  /* magazines in a stock, unless the class is large */
-  STOCK_SHARE = 64, /* of a large class a stock holds this part of the blocks */
+  STOCK_CAPACITY = 250, /* a thread counts its magazines of a class in a byte */
+  STOCK_MOST = 32,      /* magazines in a stock, unless the class is large */
+  STOCK_SHARE = 64,     /* of a large class a stock holds this part of the blocks */
 
   SLAB_BLOCKS_LEAST = 8,
   SLAB_WASTE = 32,            /* this part of a slab at most, if that can be */
@@ -31,7 +32,7 @@ void slabs_size_magazines(bin_t *bin)
   k = max_size(k, MAGAZINE_LEAST);
   size_t stock = max_size(min_size(STOCK_BYTES / (k * size), STOCK_MOST), bin->capacity / (STOCK_SHARE * k));
   __atomic_store_n(&bin->magazine_capacity, (uint8_t)k, __ATOMIC_RELAXED);
-  __atomic_store_n(&bin->stock_most, (uint8_t)min_size(max_size(stock, STOCK_LEAST), UINT8_MAX), __ATOMIC_RELAXED);
+  __atomic_store_n(&bin->stock_most, (uint8_t)min_size(max_size(stock, STOCK_LEAST), STOCK_CAPACITY), __ATOMIC_RELAXED);
 }
 
 static size_t blocks_least(unsigned unit_log2) { return unit_log2 == UNIT_LOG2 ? SLAB_BLOCKS_LEAST : SLAB_BLOCKS_LEAST_SMALL; }

@@ -23,7 +23,7 @@ static unsigned slab_list_of(const run_t *slab)
   uint32_t f = slab->free_count, q = slab->capacity / 4;
   if (f == 0)
     return SLAB_NONE_FREE;
-  return slab->idle ? SLAB_PARTIAL_1 + (f > q) + (f > 2 * q) + (f > 3 * q) : SLAB_SETTLED;
+  return f != slab->settled ? SLAB_PARTIAL_1 + (f > q) + (f > 2 * q) + (f > 3 * q) : SLAB_SETTLED;
 }
 
 static bool is_partial(unsigned list) { return list >= SLAB_PARTIAL_1 && list <= SLAB_SETTLED; }
@@ -110,7 +110,7 @@ static void count_returned(bin_t *bin, size_t by) { set_figure(&bin->returned_by
 /* The free blocks of a slab that ends, or is reset, do not count any more. */
 static void count_out(bin_t *bin, const run_t *slab)
 {
-  bin->idle -= slab->idle;
+  bin->idle -= slab_idle(slab);
   count_returned(bin, -slab_parts_length(slab, slab->purged));
 }
 
@@ -162,19 +162,24 @@ void slabs_note_change(bin_t *bin, size_t by)
   depots_grow(&bin->depots, by, capacity * 3 / (4u * __atomic_load_n(&bin->magazine_capacity, __ATOMIC_RELAXED)));
 }
 
-NOINLINE static void note_taken(bin_t *bin, run_t *slab)
+/* Settled blocks are taken first. As long as a slab has purged parts it has a settled block, so that this is called. */
+NOINLINE static void note_taken(bin_t *bin, run_t *slab, size_t count)
 {
+  size_t settled = slab->settled - min_size(slab->settled, count);
   count_returned(bin, -slab_parts_length(slab, slab->purged));
   slab_note_taken(slab, bin->block_size, bin->inverse);
   count_returned(bin, slab_parts_length(slab, slab->purged));
+  settled = max_size(settled, slab->purged != 0);
+  bin->idle += slab->settled - settled;
+  slab->settled = (uint16_t)settled;
 }
 
 static size_t take_free(bin_t *bin, run_t *slab, void **blocks, size_t want)
 {
-  size_t idle = slab->idle, got = slab_take_free(slab, bin->block_size, blocks, want);
-  bin->idle -= idle - slab->idle;
-  if (unlikely(slab->purged))
-    note_taken(bin, slab);
+  size_t got = slab_take_free(slab, bin->block_size, blocks, want);
+  bin->idle -= got;
+  if (unlikely(slab->settled))
+    note_taken(bin, slab, got);
   low_water_note(&bin->low_idle, bin->idle);
   return got;
 }
@@ -239,21 +244,36 @@ static word_t highest_parts(word_t parts, size_t most)
   return parts;
 }
 
+/* Returns the highest so many groups of neighbours of the parts. */
+static word_t highest_groups(word_t parts, size_t most)
+{
+  word_t ends = parts & ~(parts >> 1);
+  for (size_t count = (size_t)__builtin_popcountll(ends); count > most; count--) {
+    word_t lowest_end = ends & -ends;
+    parts &= ~(lowest_end | (lowest_end - 1));
+    ends &= ends - 1;
+  }
+  return parts;
+}
+
 /* Purges free parts of a slab: all of them if so many blocks may go as it has idle, else no more than they are long. Returns
  * how many idle blocks it has less. `calls` counts how often the system is asked, or 1 for the look at the slab. */
-static size_t purge_slab(bin_t *bin, run_t *slab, size_t blocks, size_t *bytes, size_t *calls)
+static size_t purge_slab(bin_t *bin, run_t *slab, size_t blocks, size_t *bytes, size_t *calls, size_t calls_most)
 {
-  word_t parts = slab_idle_parts(slab, bin->block_size, bin->inverse);
-  bool all = blocks >= slab->idle;
-  if (!all)
+  word_t idle_parts = slab_idle_parts(slab, bin->block_size, bin->inverse), parts = idle_parts;
+  if (blocks < slab_idle(slab))
     parts = highest_parts(parts, blocks * bin->block_size / slab_part_bytes(slab));
+  parts = highest_groups(parts, calls_most - *calls);
+  bool all = blocks >= slab_idle(slab) && parts == idle_parts;
   size_t purged = slab_purge(slab, bin->space, parts);
   bin->purge_failed = parts & ~slab->purged;
   count_returned(bin, purged);
   *bytes += purged;
   *calls += max_size((size_t)__builtin_popcountll(parts & ~(parts << 1)), 1);
-  size_t idle = all && !bin->purge_failed ? slab->idle : min_size(purged / bin->block_size, slab->idle);
-  slab->idle -= (uint16_t)idle;
+  size_t idle = all && !bin->purge_failed ? slab_idle(slab) : min_size(purged / bin->block_size, slab_idle(slab));
+  if (slab->purged && !slab->settled)
+    idle = max_size(idle, 1);
+  slab->settled = (uint16_t)(slab->settled + idle);
   bin->idle -= idle;
   low_water_lessen(&bin->low_idle, idle);
   slab_relist(bin, slab);
@@ -268,8 +288,8 @@ static size_t purge_idle(bin_t *bin, size_t *blocks, size_t *calls, size_t calls
   bin->purge_failed = false;
   for (unsigned list = SLAB_PARTIAL_4; list >= SLAB_PARTIAL_1; list--)
     for (run_t *slab; *blocks && *calls < calls_most && !bin->purge_failed && (slab = bin->slabs[list]) != NULL;) {
-      bool last = *blocks < slab->idle;
-      *blocks -= purge_slab(bin, slab, *blocks, &bytes, calls);
+      bool last = *blocks < slab_idle(slab);
+      *blocks -= purge_slab(bin, slab, *blocks, &bytes, calls, calls_most);
       if (last)
         *blocks = 0;
     }
@@ -300,16 +320,15 @@ static void tick_alone(bin_t *bin)
   slabs_purge_unneeded(bin, min_size(pace_steps(&last, now), BIN_STEPS_MOST) * PURGE_CALLS, now);
 }
 
-/* Notes that `count` blocks of the slab are free again. With a purge delay of 0 they are purged at once, unless the slab is
+/* Blocks of the slab are free again. With a purge delay of 0 they are purged at once, unless the slab is
  * unused: such a slab is about to be closed, or kept to serve next. */
-static void note_idle(bin_t *bin, run_t *slab, size_t count)
+static void note_idle(bin_t *bin, run_t *slab)
 {
-  slab->idle += (uint16_t)count;
   if (likely(!bin->purges_in_puts) || !bin_purges(bin))
     return;
   size_t bytes = 0, calls = 0;
   if (!bin->space->purge_delay_ms && !bin->purge_failed && !slab_is_unused(slab))
-    purge_slab(bin, slab, SIZE_MAX, &bytes, &calls);
+    purge_slab(bin, slab, SIZE_MAX, &bytes, &calls, SIZE_MAX);
   if (bin->lock.solo)
     tick_alone(bin);
 }
@@ -357,7 +376,7 @@ void slabs_put(bin_t *bin, void *const *blocks, size_t count, unsigned shard)
       bit_set(slab->bitmap, index);
     } while (++i < count && (offset = (size_t)((char *)blocks[i] - slab->start)) < slab_bytes);
     slab->free_count += (uint32_t)(i - first);
-    note_idle(bin, slab, i - first);
+    note_idle(bin, slab);
     slab_after_put(bin, slab);
   }
 }

@@ -11,7 +11,7 @@ static unsigned list_for(const run_t *slab, bool reset)
     return SLAB_RESET;
   if (slab->free_count == 0)
     return SLAB_NONE_FREE;
-  if (slab->idle == 0)
+  if (slab_idle(slab) == 0)
     return SLAB_SETTLED;
   for (unsigned list = SLAB_PARTIAL_1; list < SLAB_PARTIAL_4; list++)
     if (slab->free_count <= list * (slab->capacity / 4))
@@ -46,7 +46,7 @@ static void check_slab_lists(bin_t *bin)
       partial += list >= SLAB_PARTIAL_1 && list <= SLAB_SETTLED;
       capacity += slab->capacity;
       out += slab->fresh - slab->free_count;
-      idle += slab->idle;
+      idle += slab_idle(slab);
       returned += slab_parts_length(slab, slab->purged);
       current |= slab == bin->current;
       unused |= slab_is_unused(slab);

@@ -143,7 +143,8 @@ static void check_slab(const arena_t *arena, const run_t *slab)
   size_t most = arena->long_bitmaps ? SIZE_MAX : SHORT_BITMAP_WORDS * WORD_BITS;
   expect_count(slab->capacity, min_size(run_bytes(arena, slab) / bin->block_size, most), "S1", "capacity of a slab");
   expect_count(slab->free_count, bits_count(slab->bitmap, 0, slab->capacity), "S1", "free blocks of a slab");
-  expect(slab->idle <= slab->free_count, "S3", "more idle blocks than free ones", slab->start);
+  expect(slab->settled <= slab->free_count, "S3", "more settled blocks than free ones", slab->start);
+  expect(!slab->purged || slab->settled, "S3", "a slab with purged parts has no settled block", slab->start);
   check_purged(slab, bin->block_size);
   expect(slab->free_count <= slab->fresh && slab->fresh <= slab->capacity, "S1",
          "more free than fresh blocks, or more than there are", slab->start);

@@ -109,7 +109,7 @@ static bool is_ticked_here(const heap_t *heap) { return heap_has_granules(heap) 
 static bool tick_granules_of_some(uint64_t now_ms)
 {
   size_t left = HEAPS_PER_LOOK;
-  bool waits;
+  bool waits = false;
   heap_t *heap = heaps_round_at ? heaps_round_at : heaps_first();
   while (heap && left-- && !(is_ticked_here(heap) && granular_tick(heap, now_ms, &waits)))
     heap = heap->next;
@@ -136,8 +136,10 @@ static void go_on_purging(uint64_t now_ms)
 {
   static pace_t pace;
   size_t steps = pace_steps(&pace, now_ms);
-  if (space_purge_is_under_way(&space_of_process))
+  if (space_purge_is_under_way(&space_of_process)) {
     space_purge_step(&space_of_process, steps);
+    steps = 1;
+  }
   if (__atomic_load_n(&granules_are_due, __ATOMIC_RELAXED))
     tick_granules(now_ms);
   if (bins_tick_is_under_way())

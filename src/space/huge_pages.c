@@ -22,11 +22,6 @@ static void mark_huge(arena_t *arena, size_t from, size_t to, bool huge)
   }
 }
 
-static bool may_be_huge(const arena_t *arena, size_t page)
-{
-  return __atomic_load_n(&arena->huge[page / WORD_BITS], __ATOMIC_RELAXED) >> page % WORD_BITS & 1;
-}
-
 static void wish(arena_t *arena, size_t from, size_t to, bool wanted)
 {
   os_wish_huge_pages(arena->base + (from << arena->unit_log2), (to - from) << arena->unit_log2, wanted);
@@ -92,8 +87,10 @@ void huge_pages_open(arena_t *arena, const run_t *run)
 {
   if (arena->huge_pages != HUGE_PAGES_AUTO || arena->committed < HUGE_PAGES_FROM || !run->zeroed)
     return;
-  size_t from = (size_t)(run - arena->runs), to = from + run->units;
-  for (size_t page = from / HUGE_PAGE_UNITS; page * HUGE_PAGE_UNITS < to; page++) {
+  size_t from = (size_t)(run - arena->runs), to = from + run->units, page = from / HUGE_PAGE_UNITS;
+  if (page == open_page(arena)) /* as most are */
+    page++;
+  for (; page * HUGE_PAGE_UNITS < to; page++) {
     size_t begin = page * HUGE_PAGE_UNITS, end = begin + HUGE_PAGE_UNITS;
     if (end <= arena->committed && hold_nothing(arena, begin, from) && hold_nothing(arena, to, end))
       open_if_dense(arena, page);
@@ -151,7 +148,7 @@ void huge_pages_note_fork(arena_t *arena) { __atomic_store_n(&arena->forked, tru
 static void split_around(arena_t *arena, const char *address)
 {
   size_t bytes = (size_t)HUGE_PAGE_UNITS << arena->unit_log2, unit = unit_of(arena, address), page = unit / HUGE_PAGE_UNITS;
-  if ((size_t)(address - arena->base) % bytes == 0 || !may_be_huge(arena, page))
+  if ((size_t)(address - arena->base) % bytes == 0 || !huge_pages_may_be(arena, page))
     return;
   os_split_huge_page((char *)(uintptr_t)round_down((uintptr_t)address, os_page_size()));
   if (arena->huge_pages == HUGE_PAGES_AUTO && page != open_page(arena) && !__atomic_load_n(&arena->forked, __ATOMIC_RELAXED))

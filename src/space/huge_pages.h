@@ -31,6 +31,12 @@ static inline bool huge_pages_are_wanted(const arena_t *arena, size_t committed)
   return arena->huge_pages == HUGE_PAGES_ALWAYS || (arena->huge_pages == HUGE_PAGES_AUTO && committed >= HUGE_PAGES_FROM);
 }
 
+/* Says whether a page may be huge. No lock. */
+static inline bool huge_pages_may_be(const arena_t *arena, size_t page)
+{
+  return __atomic_load_n(&arena->huge[page / WORD_BITS], __ATOMIC_RELAXED) >> page % WORD_BITS & 1;
+}
+
 /* The run, which was just taken for a slab of blocks of at most FILLED_BLOCK_MOST bytes, may open a page. */
 void huge_pages_open(arena_t *arena, const run_t *run);
 

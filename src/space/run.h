@@ -27,7 +27,7 @@ typedef struct run {
   uint32_t capacity;   /* slab: blocks it is cut into */
   uint32_t free_count; /* slab: set bits of its bitmap */
   uint32_t fresh;      /* slab: blocks from this one on were never handed out; large: units that were dirty when it was taken */
-  uint16_t idle;       /* slab: free blocks at most whose memory a purge has not looked at since they came back */
+  uint16_t settled;    /* slab: free blocks whose memory a purge has looked at since they came back */
   uint8_t shard;       /* slab: of the threads that gave blocks back last */
   char *start;
   void *owner; /* slab: its bin; large or spare: its heap */

@@ -348,7 +348,8 @@ arena_figures_t space_arena_figures(void)
       continue;
     f.record_bytes += arena_record_bytes(arena);
     f.mapped_bytes += arena_mapped_bytes(arena);
-    f.advised_bytes += bits_count(arena->huge, 0, HUGE_PAGES_MOST) * HUGE_PAGE_UNITS << UNIT_LOG2;
+    for (size_t page = 0; page < HUGE_PAGES_MOST; page++)
+      f.advised_bytes += huge_pages_may_be(arena, page) ? (size_t)HUGE_PAGE_UNITS << UNIT_LOG2 : 0;
   }
   lock_release(&space_of_process.lock);
   return f;

@@ -394,7 +394,7 @@ bool arena_highest_dirty_page(const arena_t *arena, size_t below, size_t *from, 
   const word_t all = (~(word_t)0) >> (WORD_BITS - HUGE_PAGE_UNITS);
   for (size_t page = min_size(below, arena->dirty_end) / HUGE_PAGE_UNITS; page-- > 0;) {
     size_t unit = page * HUGE_PAGE_UNITS;
-    if (!bit_test(arena->huge, page) || (arena->dirty[unit / WORD_BITS] >> unit % WORD_BITS & all) != all)
+    if (!huge_pages_may_be(arena, page) || (arena->dirty[unit / WORD_BITS] >> unit % WORD_BITS & all) != all)
       continue;
     *from = unit;
     *to = unit + HUGE_PAGE_UNITS;

@@ -22,6 +22,7 @@
 enum {
   ALLOWANCE_LEAST = 16 << 10,
   ALLOWANCE_STEPS = 16,          /* in a share */
+  THREADS_MANY = 5,              /* with fewer, more exchanges cost more than the memory */
   ALLOWANCE_MAGAZINE = 4,        /* this part of it is the most of one magazine, so that a few classes have room */
   MAGAZINE_BYTES_MOST = 97 << 10 /* no magazine counts more */
 };
@@ -32,8 +33,12 @@ typedef struct allowance {
   ptrdiff_t left;      /* and at once where this is below 0 */
   size_t allowed;
   size_t of_heaps;
-  bool tight; /* the largest magazines would be more than their part */
+  bool tight; /* the largest magazines would be more than their part, or threads are many. Read by any thread */
 } allowance_t;
+
+/* Beside many threads each class begins with magazines of two blocks, which double after each eight exchanges with the bin: a
+ * thread that does little leaves the rest of a page to others. */
+bool threads_are_many(void);
 
 /* For magazines of no thread. */
 extern INTERNAL allowance_t allowance_of_nobody;

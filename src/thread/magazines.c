@@ -4,6 +4,8 @@
  * Only if the stock has none does the bin exchange one, under its lock. */
 #include "thread/magazines.h"
 
+enum { EXCHANGES_PER_DOUBLING = 8, MAGAZINE_DOUBLINGS = 5 };
+
 __attribute__((aligned(MAGAZINE_BYTES))) void *magazine_sentinel[MAGAZINE_WORDS];
 
 /* Every class begins with the sentinel, so that its first pop and its first push find the slow path. */
@@ -69,13 +71,19 @@ static inline void count_new(magazines_t *magazines, const bin_t *bin, stock_t *
   count_cached(magazines, stock->price);
 }
 
+static bool is_tight(const magazines_t *magazines) { return __atomic_load_n(&magazines->allowance->tight, __ATOMIC_RELAXED); }
+
+/* Returns how many blocks the largest magazine of the class has room for; 0: there is none. */
+static unsigned capacity_so_far(const magazines_t *magazines, const bin_t *bin)
+{
+  uint32_t price = magazines->of[bin->size_class].price;
+  return price ? (price - MAGAZINE_BYTES) / bin->block_size - 1 : 0;
+}
+
 /* Returns how large the next thread counts a magazine of the class that this one gives to the bin. */
 static unsigned capacity_to_leave(const magazines_t *magazines, const bin_t *bin)
 {
-  if (likely(!magazines->allowance->tight))
-    return capacity_of(bin);
-  uint32_t price = magazines->of[bin->size_class].price;
-  return price ? (price - MAGAZINE_BYTES) / bin->block_size - 1 : 0;
+  return likely(!is_tight(magazines)) ? capacity_of(bin) : capacity_so_far(magazines, bin);
 }
 
 /* So many of the thread's magazines are the bin's now. */
@@ -83,16 +91,27 @@ static void count_given(magazines_t *magazines, const bin_t *bin, unsigned given
 {
   stock_t *stock = &magazines->of[bin->size_class];
   count_cached(magazines, -(ptrdiff_t)given * stock->price);
-  stock->magazines = (uint16_t)(stock->magazines - given);
+  stock->magazines = (uint8_t)(stock->magazines - given);
   if (!stock->magazines)
-    stock->price = 0;
+    stock->price = 0, stock->exchanges = 0;
 }
+
+/* Beside many threads a class begins small, and has no stock as long as it is. */
+static bool is_small(const stock_t *stock)
+{
+  return threads_are_many() && stock->exchanges < EXCHANGES_PER_DOUBLING * MAGAZINE_DOUBLINGS;
+}
+
+/* Returns the capacity of its next magazine. */
+static unsigned small_capacity(stock_t *stock) { return MAGAZINE_LEAST << stock->exchanges++ / EXCHANGES_PER_DOUBLING; }
 
 /* One magazine is a part of the allowance at most. A thread that wants larger ones gets a larger allowance, if there is one.
  * With too little for a magazine of MAGAZINE_LEAST blocks the thread goes to the bin for single ones: 0. */
 COLD static unsigned tight_capacity(magazines_t *magazines, const bin_t *bin, unsigned capacity)
 {
   allowance_t *allowance = magazines->allowance;
+  if (is_small(&magazines->of[bin->size_class]))
+    capacity = (unsigned)min_size(capacity, small_capacity(&magazines->of[bin->size_class]));
   if (counted(bin, capacity) > allowance->allowed / ALLOWANCE_MAGAZINE)
     allowance_grow(allowance);
   size_t most = allowance->allowed / ALLOWANCE_MAGAZINE;
@@ -187,12 +206,13 @@ void *magazines_refill(magazines_t *magazines, bin_t *bin)
   loaded_t *loaded = &magazines->cache->of[c];
   stock_t *stock = &magazines->of[c];
   void **empty = loaded->below != MAGAZINE_SENTINEL ? loaded->below + 1 : NULL, **top; /* its floor */
+  __asm__("" : "+r"(stock)); /* or the compiler computes it again at each use */
   if (stock->full) {
     top = magazine_last(stock_pop(stock));
     if (empty)
       stock_keep_empty(stock, magazine_of(empty));
   } else {
-    if (unlikely(magazines->allowance->tight))
+    if (unlikely(is_tight(magazines)))
       return refill_tight(magazines, bin, empty);
     if (unlikely(!empty))
       count_new(magazines, bin, stock, capacity_of(bin));
@@ -231,13 +251,13 @@ static inline bool allows_magazine(const magazines_t *magazines, const stock_t *
 }
 
 static inline __attribute__((always_inline)) void exchange_full(magazines_t *magazines, bin_t *bin, void *block,
-                                                                unsigned capacity, unsigned left)
+                                                                unsigned capacity, unsigned most, unsigned left)
 {
   loaded_t *loaded = &magazines->cache->of[bin->size_class];
   stock_t *stock = &magazines->of[bin->size_class];
   void **full = loaded->below, **floor = NULL, **given = NULL;
   __asm__("" : "+r"(stock)); /* or the compiler computes it again at each use */
-  if (full == MAGAZINE_SENTINEL || (stock->count < stock_most(bin) && (stock->empties || allows_magazine(magazines, stock))))
+  if (full == MAGAZINE_SENTINEL || (stock->count < most && (stock->empties || allows_magazine(magazines, stock))))
     floor = stock_empty(magazines, bin, stock, capacity);
   if (!floor) {
     if (likely(stock->count)) {
@@ -257,7 +277,7 @@ static inline __attribute__((always_inline)) void exchange_full(magazines_t *mag
     stock_push(stock, magazine_of(full));
   load_two(loaded, floor, loaded->top, block);
   /* The class has shrunk since, and with it the stock that it may have. One magazine goes each time, until that is so. */
-  if (stock->count > stock_most(bin)) {
+  if (stock->count > most) {
     given = stock_pop(stock);
     magazine_link(given, NULL, left);
     bin_give_magazine(bin, magazine_last(given), magazines->number);
@@ -275,16 +295,17 @@ COLD static void overflow_tight(magazines_t *magazines, bin_t *bin, void *block)
     return;
   }
   note_capacity(magazines, bin, capacity);
-  exchange_full(magazines, bin, block, capacity, capacity_to_leave(magazines, bin));
+  unsigned most = is_small(&magazines->of[bin->size_class]) ? 0 : stock_most(bin);
+  exchange_full(magazines, bin, block, capacity, most, capacity_to_leave(magazines, bin));
 }
 
 NOINLINE static void overflow_to_bin(magazines_t *magazines, bin_t *bin, void *block)
 {
   unsigned capacity = capacity_of(bin);
-  if (unlikely(magazines->allowance->tight))
+  if (unlikely(is_tight(magazines)))
     overflow_tight(magazines, bin, block);
   else
-    exchange_full(magazines, bin, block, capacity, capacity);
+    exchange_full(magazines, bin, block, capacity, stock_most(bin), capacity);
 }
 
 /* The common case needs nothing of the bin: the stock has room, and an empty magazine. */
@@ -293,7 +314,7 @@ void magazines_overflow(magazines_t *magazines, bin_t *bin, void *block)
   loaded_t *loaded = &magazines->cache->of[bin->size_class];
   stock_t *stock = &magazines->of[bin->size_class];
   void **full = loaded->below, **empty = stock->empties;
-  if (unlikely(full == MAGAZINE_SENTINEL || stock->count >= stock_most(bin) || !empty || magazines->allowance->tight)) {
+  if (unlikely(full == MAGAZINE_SENTINEL || stock->count >= stock_most(bin) || !empty || is_tight(magazines))) {
     overflow_to_bin(magazines, bin, block);
     return;
   }

@@ -117,12 +117,13 @@ static inline default_loaded_t default_loaded_for(size_t size)
 /* The magazines of one class that are not loaded, each list linked through word 0. */
 typedef struct stock {
   void **full;
-  void **empties;     /* that were full and have been used up */
-  void **seen;        /* loaded.below at the last tick */
-  uint8_t count;      /* of full ones */
-  uint8_t low;        /* the fewest since the last tick */
-  uint16_t magazines; /* that the thread has of the class, loaded and empty ones too, */
-  uint32_t price;     /* and what each counts of its allowance: as much as the largest that it has noted */
+  void **empties;    /* that were full and have been used up */
+  void **seen;       /* loaded.below at the last tick */
+  uint8_t count;     /* of full ones */
+  uint8_t low;       /* the fewest since the last tick */
+  uint8_t exchanges; /* with the bin, beside many threads, since the class had no magazine */
+  uint8_t magazines; /* that the thread has of the class, loaded and empty ones too, */
+  uint32_t price;    /* and what each counts of its allowance: as much as the largest that it has noted */
 } stock_t;
 
 /* Everything a thread holds of one heap. */

@@ -21,7 +21,8 @@ import preloading
 LIBRARY, PROGRAM = preloading.preloadable(sys.argv[1]), os.path.abspath(sys.argv[2])
 STUCK_SECONDS = 600
 # A value of what the help describes in words.
-VALUES = {"milliseconds": ["0"], "a number N": ["3"], "1 to 64": ["10"], "0 to 16": ["1", "16"], "1 to 2147483648": ["1"]}
+VALUES = {"milliseconds": ["0"], "0 to 1073741824": ["0", "1000000"],
+          "a number N": ["3"], "1 to 64": ["10"], "0 to 16": ["1", "16"], "1 to 2147483648": ["1"]}
 
 
 def run(options, folder, *arguments):

@@ -20,7 +20,7 @@ _tidepool_program() {
 
 _tidepool_keys() {
   compopt -o nospace 2>/dev/null
-  mapfile -t COMPREPLY < <(compgen -W "abort_on_exhausted= background= blocks= check_at_exit= checked= deepbind= export= guard_sample= \
+  mapfile -t COMPREPLY < <(compgen -W "abort_on_exhausted= background= blocks= cache_bytes= check_at_exit= checked= deepbind= export= guard_sample= \
     guarded= huge_pages= leaks= names= profile= profile_signal= purge_delay_ms= sample_bytes= sites= stats=" -- "$1")
 }
 
