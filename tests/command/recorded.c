@@ -86,11 +86,11 @@ static void *do_rounds(void *thread)
 static void run(void *(*what)(void *))
 {
   pthread_t threads[THREADS];
-  for (size_t i = 0; i < THREADS; i++) {
+  for (size_t i = 0; i < THREADS; i++) /* before the first thread comes to all of them */
     pthread_mutex_init(&boxes[i].lock, NULL);
+  for (size_t i = 0; i < THREADS; i++)
     if (pthread_create(&threads[i], NULL, what, (void *)i) != 0)
       abort();
-  }
   for (size_t i = 0; i < THREADS; i++)
     pthread_join(threads[i], NULL);
 }
