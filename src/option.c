@@ -119,7 +119,7 @@ static bool parse_export(const char *value) { return parse_bool(value, &settings
 static bool parse_check_at_exit(const char *value) { return parse_bool(value, &settings.check_at_exit); }
 static bool parse_guarded(const char *value) { return parse_reach(value, &settings.guarded, ALL_GUARDED); }
 
-/* A number from `least` to `most`, in digits alone. */
+/* Parses a number from `least` to `most`, in digits alone. A wrong one leaves *to as it is. */
 static bool parse_number(const char *value, uint64_t least, uint64_t most, uint64_t *to)
 {
   uint64_t number = 0;
@@ -128,35 +128,28 @@ static bool parse_number(const char *value, uint64_t least, uint64_t most, uint6
       return false;
     number = number * 10 + (uint64_t)(*c - '0');
   }
+  if (number < least || number > most)
+    return false;
   *to = number;
-  return number >= least && number <= most;
+  return true;
 }
 
 static bool parse_background(const char *value)
 {
-  uint64_t number;
+  uint64_t number = settings.background;
   bool is_right = parse_number(value, 0, BACKGROUND_REACHES_ALL, &number);
-  if (is_right)
-    settings.background = (uint8_t)number;
+  settings.background = (uint8_t)number;
   return is_right;
 }
 
-static bool parse_cache_bytes(const char *value)
-{
-  uint64_t number;
-  bool is_right = parse_number(value, 0, CACHE_BYTES_MOST, &number);
-  if (is_right)
-    settings.cache_bytes = number;
-  return is_right;
-}
+static bool parse_cache_bytes(const char *value) { return parse_number(value, 0, CACHE_BYTES_MOST, &settings.cache_bytes); }
 
 /* 0 is off. */
 static bool parse_guard_sample(const char *value)
 {
-  uint64_t number;
+  uint64_t number = settings.guard_sample;
   bool is_right = parse_number(value, 0, UINT32_MAX, &number);
-  if (is_right)
-    settings.guard_sample = (uint32_t)number;
+  settings.guard_sample = (uint32_t)number;
   return is_right;
 }
 

@@ -342,7 +342,8 @@ void bin_drain(bin_t *bin)
   lock_release(&bin->lock);
 }
 
-/* The lock is opened now and then, so that others do not wait for all of it. What becomes idle meanwhile is left. */
+/* The lock is released after every PURGE_CALLS system calls, so that no thread waits for the whole purge. Blocks that become
+ * idle meanwhile stay. */
 size_t bin_purge(bin_t *bin)
 {
   size_t bytes = 0, left = SIZE_MAX, blocks;

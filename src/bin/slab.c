@@ -73,11 +73,10 @@ size_t slab_purge(run_t *slab, space_t *space, word_t parts)
     word_t group = 0;
     for (; from && parts >> (from - 1) & 1; parts &= ~bit_of(from))
       group |= bit_of(--from);
-    size_t purged = space_purge_inside(space, slab->start + from * part, slab->start + to * part);
-    if (!purged)
+    if (!space_purge_inside(space, slab->start + from * part, slab->start + to * part))
       break;
     slab->purged |= group;
-    bytes += purged;
+    bytes += (to - from) * part;
   }
   return bytes;
 }

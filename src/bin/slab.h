@@ -74,10 +74,4 @@ static inline slab_answer_t slab_ask(const run_t *slab, size_t block_size, uint6
   return bit_test(slab->bitmap, i) ? SLAB_FREE : SLAB_LIVE_OR_CACHED;
 }
 
-static inline void slab_put(run_t *slab, size_t index)
-{
-  bit_set(slab->bitmap, index);
-  slab->free_count++;
-}
-
 #endif

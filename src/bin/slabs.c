@@ -162,7 +162,8 @@ void slabs_note_change(bin_t *bin, size_t by)
   depots_grow(&bin->depots, by, capacity * 3 / (4u * __atomic_load_n(&bin->magazine_capacity, __ATOMIC_RELAXED)));
 }
 
-/* Settled blocks are taken first. As long as a slab has purged parts it has a settled block, so that this is called. */
+/* Counts blocks that were taken from a slab with settled blocks, as if the settled blocks were taken first. A slab with purged
+ * parts keeps a settled block, so that every take of it is counted here. */
 NOINLINE static void note_taken(bin_t *bin, run_t *slab, size_t count)
 {
   size_t settled = slab->settled - min_size(slab->settled, count);
@@ -236,7 +237,7 @@ static void slab_after_put(bin_t *bin, run_t *slab)
   slab_relist(bin, slab);
 }
 
-/* Returns the highest so many of the parts. */
+/* Returns the `most` highest parts. */
 static word_t highest_parts(word_t parts, size_t most)
 {
   for (size_t count = (size_t)__builtin_popcountll(parts); count > most; count--)
@@ -244,7 +245,7 @@ static word_t highest_parts(word_t parts, size_t most)
   return parts;
 }
 
-/* Returns the highest so many groups of neighbours of the parts. */
+/* Returns the `most` highest groups of neighbouring parts. One system call purges a group. */
 static word_t highest_groups(word_t parts, size_t most)
 {
   word_t ends = parts & ~(parts >> 1);
@@ -256,8 +257,9 @@ static word_t highest_groups(word_t parts, size_t most)
   return parts;
 }
 
-/* Purges free parts of a slab: all of them if so many blocks may go as it has idle, else no more than they are long. Returns
- * how many idle blocks it has less. `calls` counts how often the system is asked, or 1 for the look at the slab. */
+/* Purges free parts of a slab, the highest first. They hold at most `blocks` idle blocks, and take at most `calls_most` system
+ * calls together with the `*calls` made before. A look that purges nothing counts as a call. Returns how many of the slab's
+ * idle blocks have settled. */
 static size_t purge_slab(bin_t *bin, run_t *slab, size_t blocks, size_t *bytes, size_t *calls, size_t calls_most)
 {
   word_t idle_parts = slab_idle_parts(slab, bin->block_size, bin->inverse), parts = idle_parts;
@@ -280,8 +282,8 @@ static size_t purge_slab(bin_t *bin, run_t *slab, size_t blocks, size_t *bytes, 
   return idle;
 }
 
-/* Blocks are taken from the fullest slabs, so the emptiest are purged first. Looks at slabs until `*blocks` idle ones are done,
- * or until `calls` of the system. A slab that is done leaves its list. */
+/* Looks at slabs until `*blocks` idle blocks have settled, or `calls_most` system calls are made. Blocks are taken from the
+ * fullest slabs, so the emptiest slabs come first. A slab without idle blocks leaves its list. */
 static size_t purge_idle(bin_t *bin, size_t *blocks, size_t *calls, size_t calls_most)
 {
   size_t bytes = 0;
@@ -320,9 +322,9 @@ static void tick_alone(bin_t *bin)
   slabs_purge_unneeded(bin, min_size(pace_steps(&last, now), BIN_STEPS_MOST) * PURGE_CALLS, now);
 }
 
-/* Blocks of the slab are free again. With a purge delay of 0 they are purged at once, unless the slab is
- * unused: such a slab is about to be closed, or kept to serve next. */
-static void note_idle(bin_t *bin, run_t *slab)
+/* Purges what may go as soon as blocks are free again. With a purge delay of 0 that is the slab, unless it is unused: an unused
+ * slab is about to be closed, or stays to serve next. The bin of one thread looks at the clock. */
+static void purge_after_put(bin_t *bin, run_t *slab)
 {
   if (likely(!bin->purges_in_puts) || !bin_purges(bin))
     return;
@@ -376,7 +378,7 @@ void slabs_put(bin_t *bin, void *const *blocks, size_t count, unsigned shard)
       bit_set(slab->bitmap, index);
     } while (++i < count && (offset = (size_t)((char *)blocks[i] - slab->start)) < slab_bytes);
     slab->free_count += (uint32_t)(i - first);
-    note_idle(bin, slab);
+    purge_after_put(bin, slab);
     slab_after_put(bin, slab);
   }
 }

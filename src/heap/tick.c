@@ -60,8 +60,8 @@ static void tick_thread(thread_t *thread)
   thread_begin_tick(thread);
 }
 
-/* Largest first: a block of any class costs the same to get again. Half of the allowance is left, so that the thread does not
- * come here again at once. */
+/* Flushes the classes of the largest blocks first, because a block of any class costs the same to get again. It stops at half
+ * of the allowance, so that the thread does not come here again at once. */
 static void shrink_to_allowance(thread_t *thread)
 {
   ptrdiff_t least = (ptrdiff_t)(thread->allowance.allowed / 2);
@@ -131,15 +131,13 @@ static void tick_granules(uint64_t now_ms)
   lock_release(&heaps_lock);
 }
 
-/* Some of each that is under way, so that no call is long. */
+/* Does some of each purge that is under way, so that no call is long. */
 static void go_on_purging(uint64_t now_ms)
 {
   static pace_t pace;
   size_t steps = pace_steps(&pace, now_ms);
-  if (space_purge_is_under_way(&space_of_process)) {
+  if (space_purge_is_under_way(&space_of_process))
     space_purge_step(&space_of_process, steps);
-    steps = 1;
-  }
   if (__atomic_load_n(&granules_are_due, __ATOMIC_RELAXED))
     tick_granules(now_ms);
   if (bins_tick_is_under_way())

@@ -3,11 +3,10 @@
 #include "os/os.h"
 
 enum {
-  WINDOW_UNITS = HUGE_PAGES_FROM, /* below a page: they tell whether it will be filled */
-  FILLED_LEAST =
-    WINDOW_UNITS - WINDOW_UNITS / 4, /* of them; slabs that are being filled, a few of each class, take the rest, */
-  OTHERS_MOST = WINDOW_UNITS / 8,    /* and what nothing is known of; huge pages would hold it whole */
-  UNTOUCHED_SHARE = 16               /* of a filled slab: what threads have not asked for yet */
+  WINDOW_UNITS = HUGE_PAGES_FROM,                 /* units below a page that tell whether it will be filled */
+  FILLED_LEAST = WINDOW_UNITS - WINDOW_UNITS / 4, /* units of filled slabs in the window; open slabs take some of the rest */
+  OTHERS_MOST = WINDOW_UNITS / 8, /* units of runs whose density is unknown: a huge page would hold them whole */
+  UNTOUCHED_SHARE = 16            /* one block in 16 of a filled slab may not have been handed out yet */
 };
 
 /* Says of the pages that the units are in whether they may be huge. Atomic, because huge_pages_split() has no lock. */
@@ -46,7 +45,7 @@ READS_BESIDE_OWNER static void count_run(const arena_t *arena, const run_t *run,
     *filled += run->units;
 }
 
-/* What is filled next is taken for as dense as what lies below it. */
+/* Predicts that memory is filled as densely as the window below it. */
 static bool is_dense_below(const arena_t *arena, size_t end)
 {
   size_t filled = 0, others = 0;
@@ -108,8 +107,8 @@ void huge_pages_close_for(arena_t *arena, const run_t *run)
 
 /* ---- units come and go ---- */
 
-/* Linux makes one mapping of two if their wishes are the same by the time that the second is touched. So the page before what
- * is mapped is closed. */
+/* Linux merges two mappings only if they have the same wishes when the second is first touched. So an open page that ends where
+ * the new units begin is closed first. */
 void huge_pages_map(arena_t *arena, size_t from, size_t to)
 {
   if (from >= to)
@@ -134,7 +133,7 @@ void huge_pages_unmap(arena_t *arena, size_t from, size_t to)
     set_open_page(arena, NO_PAGE);
 }
 
-/* The page that the end is in loses units, so it cannot be huge any more. */
+/* The page around `end` loses units, so it cannot be huge any more. */
 void huge_pages_contract(arena_t *arena, size_t end)
 {
   huge_pages_unmap(arena, round_down(end, HUGE_PAGE_UNITS), (size_t)HUGE_PAGES_MOST * HUGE_PAGE_UNITS);

@@ -2,15 +2,16 @@
  *
  * Huge pages for memory that is about to be filled.
  *
- * A huge page saves 511 page faults, and holds 2 MiB from its first touch on. So the system is asked for one where all 2 MiB
- * are about to be written: where a slab of small blocks is the first to take units of a page that holds no memory, and what
- * lies below that page is mostly slabs whose blocks were all handed out. This *opens* the page. One page of an arena is open at
- * a time: when the next is opened the wish for this one is withdrawn. By then it was touched, and a page that is huge stays so.
- * Withdrawn, because the system also makes huge pages of 2 MiB of which a single page is in use, and so would fill what a purge
- * has emptied.
+ * A huge page saves 511 page faults, and holds 2 MiB from its first touch on. So an arena requests one only where all 2 MiB are
+ * about to be written. A slab of small blocks *opens* a page if three conditions hold: the slab is the first run in the page,
+ * the page holds no memory, and the 8 MiB below it are mostly slabs whose blocks were all handed out.
  *
- * To the system each stretch with wishes of its own is a mapping. So from the first wish on an arena is against huge pages
- * everywhere else, and the open page makes two mappings more.
+ * An arena has one open page at a time. It withdraws the request for a page when it opens the next one. The first page was
+ * touched by then, and stays huge. A request that stayed would let the system put huge pages together around single pages, and
+ * so fill the memory that a purge has emptied.
+ *
+ * The system counts each stretch with another request as a mapping. So an arena that has opened a page requests small pages for
+ * all the rest, and the open page adds two mappings.
  *
  * Under the lock of the arena's space, unless a function says otherwise. */
 #ifndef HUGE_PAGES_H
@@ -40,8 +41,8 @@ static inline bool huge_pages_may_be(const arena_t *arena, size_t page)
 /* The run, which was just taken for a slab of blocks of at most FILLED_BLOCK_MOST bytes, may open a page. */
 void huge_pages_open(arena_t *arena, const run_t *run);
 
-/* Any other run was taken, or has grown. It closes an open page that it begins or ends in, because it may move, and mremap()
- * moves one mapping. */
+/* Closes the open page if the run, which is no such slab, takes units of it. The run may move later, and mremap() moves only
+ * one mapping. */
 void huge_pages_close_for(arena_t *arena, const run_t *run);
 
 /* Units [from, to) have been mapped; unmapped; all at and beyond `end` have been unmapped. */

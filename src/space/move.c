@@ -11,9 +11,9 @@
 enum {
   MOVE_LEAST_UNITS = 16,  /* 1 MiB: less is copied in about the same time */
   MOVED_MOST = 256 << 10, /* units: 16,384 mappings of the least size, of 65,530 that Linux allows */
-  SAMPLES = 8,            /* pages of a run that are looked at, */
-  SAMPLES_EMPTY = 1,      /* of which so many may never have been written to, */
-  WORDS_OF_SAMPLE = 8     /* as far as some words of each tell */
+  SAMPLES = 8,            /* pages of a run that are read to tell whether it is filled */
+  SAMPLES_EMPTY = 1,      /* samples of a filled run that may be empty */
+  WORDS_OF_SAMPLE = 8     /* words that are read in each */
 };
 
 /* Nothing is mapped where the pages were. Under the lock of the space. */
@@ -49,8 +49,8 @@ static bool is_written(const char *page)
   return false;
 }
 
-/* One page in each part of the run is looked at, at another place in each. The caller has the block in its hands, and a copy
- * would read all of it. A look at a page without memory is a page fault, so few of those end it. */
+/* Samples one page in each eighth of the run. Reading is safe: the caller is resizing the block, and a copy would read all of
+ * it. A sample of a page without memory costs a page fault, so the second one ends the search. */
 static bool seems_filled(const run_t *run, size_t bytes)
 {
   size_t page = os_page_size(), part = bytes / page / SAMPLES, empty = 0;
@@ -59,14 +59,14 @@ static bool seems_filled(const run_t *run, size_t bytes)
   return empty <= SAMPLES_EMPTY;
 }
 
-/* To move page tables loses the memory that the place has, and its pages are faulted in anew. So a block that is filled is
- * copied to a place that has memory: that costs less than the faults, even where these are cheap. */
+/* Moving page tables loses the memory of the destination, whose pages are then faulted in again. Copying a filled block to a
+ * destination that has memory costs less than those faults. */
 static bool is_better_copied(const run_t *run, size_t bytes, const run_t *place)
 {
   return place->fresh >= place->units - place->units / 4 && seems_filled(run, bytes);
 }
 
-/* Pages that were never written to are not written to in the copy either, where the place reads as zero. */
+/* Skips pages of zeros, so that pages without memory stay without memory in the copy. The destination reads as zero. */
 static void copy_pages(char *to, const char *from, size_t bytes)
 {
   size_t page = os_page_size();
@@ -75,6 +75,7 @@ static void copy_pages(char *to, const char *from, size_t bytes)
       memcpy(to + at, from + at, page);
 }
 
+/* A block that seems sparse is worth a system call that clears the destination. */
 static void copy_run(run_t *run, const run_t *place, size_t bytes, bool wipes)
 {
   if (place->zeroed || (!seems_filled(run, bytes) && os_purge(place->start, bytes)))

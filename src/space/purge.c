@@ -181,19 +181,16 @@ size_t space_purge(space_t *space, size_t keep)
 
 void space_purge_at_once(space_t *space) { purge_until(space, space->dirty_most - space->dirty_most / 4, false); }
 
-/* The range has a whole page, because parts of slabs are whole pages. No gate is entered: the blocks stay in
- * their slab's bitmap, under the bin's lock, which a fork takes too. */
-size_t space_purge_inside(space_t *space, char *from, char *to)
+/* No gate is entered. The blocks stay in the bitmap of their slab, under the lock of its bin, and a fork takes that lock. */
+bool space_purge_inside(space_t *space, char *from, char *to)
 {
-  char *first = (char *)round_up((uintptr_t)from, os_page_size());
-  size_t bytes = round_down((uintptr_t)to, os_page_size()) - (uintptr_t)first;
-  huge_pages_split(arena_of(space, from), first, first + bytes);
-  if (!os_purge(first, bytes))
-    return 0;
+  huge_pages_split(arena_of(space, from), from, to);
+  if (!os_purge(from, (size_t)(to - from)))
+    return false;
   lock_acquire(&space->lock);
-  space->purged_bytes += bytes;
+  space->purged_bytes += (size_t)(to - from);
   lock_release(&space->lock);
-  return bytes;
+  return true;
 }
 
 /* A pass that is under way goes on, because one that begins again would ask for refused units again. */

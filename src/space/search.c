@@ -83,7 +83,7 @@ NOINLINE static run_t *search_further(space_t *space, size_t units, size_t align
     arena_t *arena = new_arena(space);
     taken = arena ? take_from(arena, units, alignment, true, &run) : NO_MEMORY;
   }
-  if (taken == TAKEN || (taken == NO_MEMORY && node == ANY_NODE)) /* which has been asked of all */
+  if (taken == TAKEN || (taken == NO_MEMORY && node == ANY_NODE)) /* every arena has been tried */
     return run;
   return search_arenas(units, alignment, true, ANY_NODE, &run) == TAKEN ? run : NULL;
 }

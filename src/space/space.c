@@ -171,6 +171,7 @@ void space_forget_unpaid(space_t *space)
 
 /* ---- taking runs ---- */
 
+/* `filled`: the run is for a slab of small blocks. */
 static void tell_huge_pages(space_t *space, const run_t *run, bool filled)
 {
   arena_t *arena = arena_of(space, run->start);

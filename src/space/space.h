@@ -176,9 +176,8 @@ size_t space_purge(space_t *space, size_t keep);
 /* Purges units until at most three quarters of dirty_most are dirty, so that one call serves many gives. */
 void space_purge_at_once(space_t *space);
 
-/* The whole pages of [from, to), inside a live run, go back to the system and read as zero; returns their bytes. 0: the
- * system refuses. */
-size_t space_purge_inside(space_t *space, char *from, char *to);
+/* Purges the whole pages [from, to), which are inside a live run. Returns false if the system refuses. */
+bool space_purge_inside(space_t *space, char *from, char *to);
 
 /* Returns whether a quarter of the purge delay, an epoch, has passed since the last one ended. Then it ends, and a pass begins
  * over the units that were not needed for the whole delay. space_tick_region() also finishes the pass, since

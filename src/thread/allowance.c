@@ -8,7 +8,6 @@ allowance_t allowance_of_nobody = {.left = PTRDIFF_MAX / 2, .allowed = PTRDIFF_M
 enum { LIMIT_SHARE = 32 }; /* of what is left the program maps memory, too */
 
 static size_t budget = CACHE_BYTES_DEFAULT, share = CACHE_BYTES_DEFAULT, granted;
-static bool many;
 
 void allowances_init(size_t bytes)
 {
@@ -21,10 +20,7 @@ size_t allowances_budget(void) { return budget; }
 void allowances_divide(size_t threads)
 {
   __atomic_store_n(&share, max_size(budget / max_size(threads, 1), ALLOWANCE_LEAST), __ATOMIC_RELAXED);
-  __atomic_store_n(&many, threads >= THREADS_MANY, __ATOMIC_RELAXED);
 }
-
-bool threads_are_many(void) { return __atomic_load_n(&many, __ATOMIC_RELAXED); }
 
 size_t allowance_share(void) { return __atomic_load_n(&share, __ATOMIC_RELAXED); }
 size_t allowances_granted(void) { return __atomic_load_n(&granted, __ATOMIC_RELAXED); }

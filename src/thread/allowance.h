@@ -17,7 +17,7 @@
 #define ALLOWANCE_H
 
 #include "base/bits.h"
-#include "bin/magazine.h"
+#include "bin/types.h"
 
 enum {
   ALLOWANCE_LEAST = 16 << 10,
@@ -38,7 +38,7 @@ typedef struct allowance {
 
 /* Beside many threads each class begins with magazines of two blocks, which double after each eight exchanges with the bin: a
  * thread that does little leaves the rest of a page to others. */
-bool threads_are_many(void);
+static inline bool threads_are_many(void) { return __atomic_load_n(&bin_threads, __ATOMIC_RELAXED) >= THREADS_MANY; }
 
 /* For magazines of no thread. */
 extern INTERNAL allowance_t allowance_of_nobody;

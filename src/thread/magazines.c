@@ -29,7 +29,7 @@ void magazines_forget(cache_t *cache)
 
 /* ---- the allowance ---- */
 
-/* These two are settled under the bin's lock and read without it: any value that they ever had will do. */
+/* The bin's lock protects writes of both fields. They are read without it, because any value that they ever had will do. */
 static unsigned capacity_of(const bin_t *bin) { return __atomic_load_n(&bin->magazine_capacity, __ATOMIC_RELAXED); }
 static unsigned stock_most(const bin_t *bin) { return __atomic_load_n(&bin->stock_most, __ATOMIC_RELAXED); }
 
@@ -96,13 +96,13 @@ static void count_given(magazines_t *magazines, const bin_t *bin, unsigned given
     stock->price = 0, stock->exchanges = 0;
 }
 
-/* Beside many threads a class begins small, and has no stock as long as it is. */
+/* A class begins small if there are many threads. It has no stock while it is small. */
 static bool is_small(const stock_t *stock)
 {
   return threads_are_many() && stock->exchanges < EXCHANGES_PER_DOUBLING * MAGAZINE_DOUBLINGS;
 }
 
-/* Returns the capacity of its next magazine. */
+/* Returns the capacity of the next magazine of a small class. */
 static unsigned small_capacity(stock_t *stock) { return MAGAZINE_LEAST << stock->exchanges++ / EXCHANGES_PER_DOUBLING; }
 
 /* One magazine is a part of the allowance at most. A thread that wants larger ones gets a larger allowance, if there is one.
@@ -172,8 +172,8 @@ static void load(loaded_t *loaded, void **top)
  * reads here meanwhile, or for ever in the child of a fork, must not find them. The top entry stays: it is beside. */
 static void leave_loaded(loaded_t *loaded) { OWNER_STORE(loaded->below, MAGAZINE_SENTINEL); }
 
-/* The same as below for a thread with a small allowance: it looks how large the magazine is that it got. Without room for one
- * the thread takes a single block. */
+/* Refills the class of a thread whose allowance is tight. The thread counts the magazine that it gets, and takes a single block
+ * if the allowance has no room for a magazine. */
 COLD static void *refill_tight(magazines_t *magazines, bin_t *bin, void **empty)
 {
   loaded_t *loaded = &magazines->cache->of[bin->size_class];
@@ -238,9 +238,6 @@ static void load_two(loaded_t *loaded, void **floor, void *first, void *second)
   OWNER_STORE(loaded->below, floor);
 }
 
-/* Comes here if the stock is full, if it has no empty magazine, or if none is loaded. Without memory for an empty magazine a
- * full one goes to the bin and is empty afterwards, so that the system refuses once for each magazine, not for each block. If
- * there is not even a full one, the block goes to the bin alone. */
 /* Says whether the allowance has room for one magazine more. A stock that grew beyond it would cost the other classes theirs.
  */
 static inline bool allows_magazine(const magazines_t *magazines, const stock_t *stock)
@@ -250,6 +247,9 @@ static inline bool allows_magazine(const magazines_t *magazines, const stock_t *
          (allowance_grow(allowance) && allowance->left >= (ptrdiff_t)stock->price);
 }
 
+/* Runs if the stock is full, if it has no empty magazine, or if no magazine is loaded. Without memory for an empty magazine a
+ * full one goes to the bin and is empty afterwards, so that the system refuses once for each magazine, not for each block. If
+ * there is not even a full one, the block goes to the bin alone. `left` is the capacity that a magazine left to the bin has. */
 static inline __attribute__((always_inline)) void exchange_full(magazines_t *magazines, bin_t *bin, void *block,
                                                                 unsigned capacity, unsigned most, unsigned left)
 {
@@ -285,7 +285,8 @@ static inline __attribute__((always_inline)) void exchange_full(magazines_t *mag
   }
 }
 
-/* The same for a thread with a small allowance. Without room for a magazine it puts the single block. */
+/* Exchanges a full magazine of a thread whose allowance is tight. The single block goes to the bin if the allowance has no room
+ * for a magazine. */
 COLD static void overflow_tight(magazines_t *magazines, bin_t *bin, void *block)
 {
   unsigned capacity = tight_capacity(magazines, bin, capacity_of(bin));
@@ -390,7 +391,7 @@ void magazines_tick(magazines_t *magazines, bin_t *bin)
   bool idle = below != MAGAZINE_SENTINEL && below == stock->seen;
   if (idle)
     magazines_flush(magazines, bin);
-  else if (stock->magazines)
+  else if (stock->magazines && !is_tight(magazines)) /* a tight thread counts each magazine as it gets it */
     note_capacity(magazines, bin, capacity_of(bin));
   if (!idle && stock->low)
     count_given(magazines, bin, stock_give(magazines, bin, stock->count - stock->low));

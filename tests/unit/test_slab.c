@@ -11,6 +11,12 @@ static run_t *slab_new(region_t *region, size_t units, unsigned c, size_t block_
   return slab;
 }
 
+static void put_back(run_t *slab, size_t index)
+{
+  bit_set(slab->bitmap, index);
+  slab->free_count++;
+}
+
 static size_t units_of(size_t block_size) { return (block_size * 8 + UNIT - 1) >> UNIT_LOG2; }
 
 /* The index without a division is the index, for every class and every byte that a slab of it can have. */
@@ -58,7 +64,7 @@ static void answers(void **state)
   uint64_t inverse = slab_inverse(size);
   void *blocks[10];
   slab_take_fresh(slab, size, blocks, 10);
-  slab_put(slab, 4);
+  put_back(slab, 4);
   for (size_t offset = 0; offset < UNIT; offset++) {
     slab_answer_t answer = slab_ask(slab, size, inverse, offset, &index);
     assert_int_equal(index, offset / size);
@@ -83,7 +89,7 @@ static void free_blocks_in_address_order(void **state)
       size_t put = 0, last = 0;
       for (size_t i = 0; i < fresh; i++)
         if (!bit_test(slab->bitmap, i) && dice_below(&dice, 3) == 0) {
-          slab_put(slab, i);
+          put_back(slab, i);
           put++;
         }
       while (slab->free_count) {
@@ -111,7 +117,7 @@ static void emptied(void **state)
   slab->zeroed = true;
   slab_take_fresh(slab, 32, blocks, 600);
   for (size_t i = 0; i < 600; i += 2)
-    slab_put(slab, i);
+    put_back(slab, i);
   slab_empty(slab);
   assert_true(slab_is_unused(slab) && slab->fresh == 0 && slab->free_count == 0 && !slab->zeroed);
   assert_int_equal(bits_count(slab->bitmap, 0, slab->capacity), 0);

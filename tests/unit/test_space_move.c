@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Runs whose pages move: what they hold, what they leave, and what happens where the system refuses. */
 #include "check/parts.h"
+#include "option.h"
 #include "os_fake.h"
 #include "region.h"
 #include "runs.h"
@@ -96,6 +97,35 @@ static void copied_or_moved(void *argument)
 }
 WITH(copied_or_moved, places_t, {true, MORE, false}, {true, MORE * 3 / 4, false}, {true, MORE / 2, true}, {true, 0, true},
      {false, MORE, true}, {false, 0, true})
+
+/* A run that takes or gains units of the open page closes it, because mremap() moves only one mapping. */
+static void outside_of_open_pages(void *argument)
+{
+  const bool *grows = argument;
+  budget_t budget = {0};
+  space_up();
+  space_t *space = &space_of_process;
+  space->huge_pages = HUGE_PAGES_AUTO;
+  budget_set_limit(&budget, 0, 0);
+  arena_t *arena = NULL;
+  run_t *low = taken(1), *slab = NULL;
+  while (!arena || arena->open_page == NEVER_OPENED || arena->open_page == NO_PAGE ||
+         unit_of(arena, slab->start) % HUGE_PAGE_UNITS != 5) {
+    slab = space_take_filled(space, &budget, UNIT);
+    must(slab && low);
+    arena = arena_of(space, slab->start);
+    slab->capacity = slab->fresh = 16;
+    run_become(slab, RUN_SLAB, &owner);
+  }
+  if (*grows) {
+    run_become(slab, RUN_LARGE, &owner);
+    must(space_lengthen(space, slab, 3));
+  } else {
+    must(taken(2)->start > slab->start); /* in the same page */
+  }
+  must(arena->open_page == NO_PAGE);
+}
+WITH(outside_of_open_pages, bool, false, true)
 
 /* Where the system refuses to move, what was never written to does not become memory. */
 static void sparse_where_refused(void *argument)
@@ -207,10 +237,15 @@ IN_CHILD(stays_one_mapping)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(moved_test),           cmocka_unit_test(over_dirty_units_test),
-    cmocka_unit_test(copied_or_moved_test), cmocka_unit_test(sparse_where_refused_test),
-    cmocka_unit_test(may_move_test),        cmocka_unit_test(refused_test),
-    cmocka_unit_test(forbidden_test),       cmocka_unit_test(stays_one_mapping_test),
+    cmocka_unit_test(moved_test),
+    cmocka_unit_test(over_dirty_units_test),
+    cmocka_unit_test(copied_or_moved_test),
+    cmocka_unit_test(outside_of_open_pages_test),
+    cmocka_unit_test(sparse_where_refused_test),
+    cmocka_unit_test(may_move_test),
+    cmocka_unit_test(refused_test),
+    cmocka_unit_test(forbidden_test),
+    cmocka_unit_test(stays_one_mapping_test),
   };
   return cmocka_run_group_tests_name("space_move", tests, NULL, NULL);
 }
