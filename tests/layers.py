@@ -24,7 +24,7 @@ LAYERS = [
             "linux_tool", "embedded"]),
     ("", ["misuse", "option", "size_class"]),
     ("space", ["class_map", "sleeper", "budget", "gate", "pace", "pieces", "rows", "metadata", "run", "arena", "huge_pages",
-               "units", "slots", "space", "search", "purge", "move", "huge_range", "huge", "yard", "pages"]),
+               "room", "units", "slots", "space", "search", "purge", "move", "huge_range", "huge", "yard", "pages"]),
     ("bin", ["slab", "magazine", "depot", "types", "due", "slabs", "slab_sizes", "bin", "ask"]),
     ("thread", ["allowance", "magazines", "readers", "types", "caches", "thread"]),
     ("heap", ["kinds", "sites", "chance", "guard_head", "guard", "dying", "types", "profile_lines", "records", "heap",

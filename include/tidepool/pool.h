@@ -93,23 +93,23 @@ POOL_API size_t pool_usable_size(const void *block) POOL_NAME(usable_size);
 POOL_API size_t pool_good_size(size_t size) POOL_NAME(good_size) __attribute__((const));
 
 /* Releases idle memory of the default heap to the system, all but `keep` bytes. Returns how many bytes it released. It first
- * empties the calling thread's cache, but not the caches of other threads. Each MiB takes some microseconds, and up to a
- * millisecond where single pages go back. */
+ * empties the calling thread's cache, but not the caches of other threads. It takes some microseconds for each MiB, and up to a
+ * millisecond if it releases single pages. */
 POOL_API size_t pool_trim(size_t keep) POOL_NAME(trim);
 
 /* Starts a thread of the library's own that returns memory, as TIDEPOOL_OPTIONS=background=1 does. Without it a process that
- * makes no calls keeps its free memory. The thread returns free memory of all heaps after the purge delay, and empties what
- * threads that sleep have cached of heaps with a budget. The calls of the program then return nothing themselves.
+ * makes no calls keeps its free memory. The thread returns free memory of all heaps after the purge delay. It also empties the
+ * caches that sleeping threads have of heaps with a budget. The calls of the program return no memory meanwhile.
  *
  * The thread blocks all signals and sleeps while there is nothing to return. The child of a fork() has no such thread at first.
- * It starts one at a later call if the parent had no other thread. The start allocates and takes a lock: it is not for handlers
- * of signals.
+ * It starts one at a later call if the parent had no other thread. Do not call this function in a signal handler: it allocates
+ * and takes a lock.
  *
- * false, with errno: no thread could be started. true: it runs, or did before. */
+ * Returns true if the thread runs, or ran before. Returns false, with errno, if it cannot be started. */
 POOL_API bool pool_background_start(void) POOL_NAME(background_start);
 
-/* Ends that thread and waits for its end. The calls of the program return memory again. Without such a thread it does
- * nothing. */
+/* Ends the background thread and waits until it has ended. The calls of the program return memory again. Does nothing if there
+ * is no such thread. */
 POOL_API void pool_background_stop(void) POOL_NAME(background_stop);
 
 /* pool_in_use(), pool_block_start() and pool_heap_of() accept any address, also a foreign one or one inside a block.

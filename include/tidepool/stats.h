@@ -63,9 +63,10 @@ typedef struct pool_stats {
   size_t advised_bytes;      /* in huge pages that the default heap asked the system for. /proc/PID/smaps says what it gave */
 } pool_stats_t;
 
-/* Stores the figures of a heap in *stats. They are exact if no thread uses the heap meanwhile, and close otherwise. The call
- * changes no figure of any heap, except that the default heap notes its peak_held_bytes. It takes one lock of the heap at a
- * time, each for microseconds. false and EINVAL, with pool_error(): heap or stats is NULL. */
+/* Stores the figures of a heap in *stats. They are exact if no thread uses the heap meanwhile, and close otherwise. A
+ * background thread that returns memory counts as a user. The call changes no figure of any heap, except that the default heap
+ * notes its peak_held_bytes. It takes one lock of the heap at a time, each for microseconds. false and EINVAL, with
+ * pool_error(): heap or stats is NULL. */
 POOL_INLINE bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats);
 
 /* The function behind pool_heap_stats(). `size` is sizeof(pool_stats_t) as the caller was compiled. It fills that many bytes,

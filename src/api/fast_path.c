@@ -115,7 +115,7 @@ COLD static turn_t whose_turn(thread_t *thread, size_t size_class)
 /* The first thing is what a thread that counts needs for most of its blocks. heap_allocate() brings up what is missing. */
 NOINLINE static void *alloc_unready(thread_t *thread, size_t size, const void *caller)
 {
-  void *block = default_heap.reached ? pop_reached(thread, size) : pop_counted(thread, size);
+  void *block = manager_is_up() && default_heap.reached ? pop_reached(thread, size) : pop_counted(thread, size);
   if (likely(block))
     return block;
   return alloc_by_heap(thread, size, caller);

@@ -82,7 +82,7 @@ void background_note_last(void)
 static int begin_thread(void)
 {
   ends = no_record_left = false;
-  sleeper.waits = 0;
+  __atomic_store_n(&sleeper.waits, 0, __ATOMIC_RELAXED);
   int error = os_start_thread(OS_BACKGROUND, look_for_ever);
   __atomic_store_n(&background_runs, !error, __ATOMIC_RELAXED);
   return error;
@@ -92,6 +92,7 @@ int background_start(void)
 {
   lock_acquire(&background_lock);
   begun = true;
+  helpers_take_due(HELPER_BACKGROUND); /* or a call that pthread_create() makes would come here again */
   int error = background_runs ? 0 : begin_thread();
   lock_release(&background_lock);
   return error;

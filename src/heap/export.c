@@ -149,7 +149,7 @@ void export_begin_if(void)
     begin();
 }
 
-/* What it sleeps at may be mapped no more. */
+/* The thread sleeps at a word of the page, which may be unmapped by now. */
 static void wake(void)
 {
   export_page_t *at = __atomic_load_n(&page, __ATOMIC_RELAXED);

@@ -153,7 +153,7 @@ static void add_process_figures(pool_stats_t *stats, const arena_figures_t *aren
   stats->peak_held_bytes = most_of_all_times(max_size(stats->peak_held_bytes, stats->held_bytes));
 }
 
-/* What is mapped and held by no heap holds no memory. */
+/* Mapped bytes that no heap holds have no pages behind them. */
 static void add_unheld(pool_stats_t *stats, const arena_figures_t *arenas)
 {
   size_t mapped = mapped_by_process(arenas), held = held_by_others() + stats->held_bytes;
@@ -244,7 +244,7 @@ static void add_fragmentation(pool_stats_t *stats, heap_t *heap)
     set_fragmentation(stats, heap, longest);
 }
 
-/* The same bytes by whether pages are behind them. Of what is idle some blocks and units hold no memory. */
+/* Counts idle bytes as free or returned: some idle blocks and units have no pages behind them. */
 static void add_backing(pool_stats_t *stats, heap_t *heap)
 {
   arena_figures_t arenas = {0};

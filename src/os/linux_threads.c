@@ -158,13 +158,23 @@ static void end_in_child(void)
   fork_child();
 }
 
+/* glibc removes the handlers of a library when exit() finalizes the library. A fork of another thread that was between two of
+ * the handlers then never released what the first had locked. Handlers without a library stay. The manager is never unloaded
+ * while the process goes on. */
+#ifdef __GLIBC__
+int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library);
+static int register_handlers(void) { return __register_atfork(prepare_fork, end_in_parent, end_in_child, NULL); }
+#else
+static int register_handlers(void) { return pthread_atfork(prepare_fork, end_in_parent, end_in_child); }
+#endif
+
 bool os_on_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void))
 {
   int saved = errno;
   fork_prepare = prepare;
   fork_parent = parent;
   fork_child = child;
-  bool done = pthread_atfork(prepare_fork, end_in_parent, end_in_child) == 0;
+  bool done = register_handlers() == 0;
   errno = saved;
   return done;
 }

@@ -208,7 +208,7 @@ void space_count_unpaid(space_t *space);
 void space_forget_unpaid(space_t *space);
 size_t space_unpaid_bytes(void);
 
-/* What the arenas of the process's space take, with the class map. `advised`: in huge pages that the system was asked for. */
+/* Bytes of the arenas of the process's space, the class map included. `advised` are in requested huge pages. */
 typedef struct arena_figures {
   size_t record_bytes, mapped_bytes, advised_bytes;
 } arena_figures_t;

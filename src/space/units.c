@@ -2,6 +2,7 @@
 #include "space/units.h"
 #include "os/os.h"
 #include "space/huge_pages.h"
+#include "space/room.h"
 
 enum {
   COMMIT_LEAST_UNITS = 4,   /* 256 KiB: the least that is mapped beyond what is needed */
@@ -154,72 +155,6 @@ taken_t arena_commit_all(arena_t *arena) { return taken_of(commit(arena, arena->
 
 /* ---- taking and giving units ---- */
 
-/* Returns the bits of the word at which at least `n` set bits begin, n <= WORD_BITS. They may end in the word behind it. */
-static word_t stretch_starts(word_t word, word_t behind, size_t n)
-{
-  for (size_t known = 1, step; known < n; known += step) {
-    step = min_size(known, n - known);
-    word &= word >> step | behind << (WORD_BITS - step);
-    behind &= behind >> step;
-  }
-  return word;
-}
-
-/* Returns the bits of a word that are multiples of an alignment below WORD_BITS. */
-static word_t aligned_bits(size_t alignment)
-{
-  word_t bits = 1;
-  for (size_t step = alignment; step < WORD_BITS; step *= 2)
-    bits |= bits << step;
-  return bits;
-}
-
-static bool fits_at(const arena_t *arena, size_t at, size_t units)
-{
-  return at + units <= arena->unit_count && bits_next_clear(arena->room.map, at, at + units) == at + units;
-}
-
-/* Finds the lowest aligned run where the alignment is less than a word of units. It looks at each word once, and at all
- * positions in the word together. */
-static size_t find_aligned_in_words(const arena_t *arena, size_t units, size_t alignment)
-{
-  const word_t *map = arena->room.map;
-  size_t words = (arena->unit_count + WORD_BITS - 1) / WORD_BITS;
-  word_t aligned = aligned_bits(alignment);
-  for (size_t w = 0; w < words; w++) {
-    word_t behind = w + 1 < words ? map[w + 1] : 0, starts = map[w] & aligned;
-    for (starts &= starts ? stretch_starts(map[w], behind, min_size(units, WORD_BITS)) : 0; starts; starts &= starts - 1) {
-      size_t at = w * WORD_BITS + lowest_bit(starts);
-      if (units <= WORD_BITS || fits_at(arena, at, units))
-        return at;
-    }
-  }
-  return SPAN_NONE;
-}
-
-/* Looks first for a stretch that is long enough to have an aligned run in any case, which the tree finds quickly. If there is
- * none, one that is just long enough may be aligned by chance. Units that do not begin at a multiple of their size cannot be
- * aligned to several units. */
-static size_t find_room(const arena_t *arena, size_t units, size_t alignment)
-{
-  if (alignment <= 1)
-    return span_find(&arena->room, units);
-  size_t base = (uintptr_t)arena->base >> arena->unit_log2;
-  if ((uintptr_t)arena->base & (((size_t)1 << arena->unit_log2) - 1))
-    return SPAN_NONE;
-  size_t at = span_find(&arena->room, units + alignment - 1);
-  if (at != SPAN_NONE)
-    return round_up(base + at, alignment) - base;
-  if (span_longest(&arena->room) < units)
-    return SPAN_NONE;
-  if (alignment < WORD_BITS && base % alignment == 0)
-    return find_aligned_in_words(arena, units, alignment);
-  for (at = round_up(base, alignment) - base; at + units <= arena->unit_count; at += alignment)
-    if (fits_at(arena, at, units))
-      return at;
-  return SPAN_NONE;
-}
-
 /* Units [from, to), all free, are in use from now on. */
 static past_t occupy(arena_t *arena, size_t from, size_t to)
 {
@@ -294,7 +229,7 @@ taken_t arena_take(arena_t *arena, size_t units, size_t alignment, run_t **taken
   size_t at;
   taken_t committed;
   do {
-    at = find_room(arena, units, alignment);
+    at = arena_room_for(arena, units, alignment);
     if (at == SPAN_NONE)
       return NO_ROOM;
     committed = commit_step(arena, at, at + units);
@@ -302,12 +237,15 @@ taken_t arena_take(arena_t *arena, size_t units, size_t alignment, run_t **taken
   return committed == NO_MEMORY ? NO_MEMORY : begin_run(arena, at, units, taken, past);
 }
 
+/* If the system maps no more, units that are mapped above a hole still serve. */
 taken_t arena_take_below(arena_t *arena, size_t end, size_t units, size_t alignment, run_t **taken, past_t *past)
 {
-  size_t at = find_room(arena, units, alignment);
+  size_t at = arena_room_for(arena, units, alignment);
   if (at == SPAN_NONE || at + units > end)
     return NO_ROOM;
   taken_t committed = likely(!arena->hole_count) ? TAKEN : commit_step(arena, at, at + units);
+  if (unlikely(committed == NO_MEMORY) && (at = arena_mapped_room_for(arena, end, units, alignment)) != SPAN_NONE)
+    committed = TAKEN;
   return committed == TAKEN ? begin_run(arena, at, units, taken, past) : committed;
 }
 

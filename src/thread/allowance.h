@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * The caches of all threads have one budget of bytes. Each thread has an allowance of it, for its magazines of all heaps and
- * its spares: a magazine counts as if it were full, with its own 512 bytes.
+ * The caches of all threads share one budget of bytes. Each thread has an allowance from it, for its magazines of all heaps and
+ * its spares. A magazine counts as if it were full, with its own 512 bytes.
  *
- * A thread begins with a 16th of its share, which is the budget divided by the threads. The allowance grows by such a step
- * where the thread holds more, up to its share and as long as the budget lasts. So a thread that uses its caches little keeps
- * little, and a thread that begins to sleep keeps no more than it was allowed. Each thread has at least ALLOWANCE_LEAST, even
- * if the budget is spent: 1,000 threads hold at most the budget and 16 MiB.
+ * A thread's share is the budget divided by the number of threads. Its allowance begins with a 16th of the share, and grows by
+ * such steps while the thread caches more, up to the share and until the budget is spent. So a thread that caches little has a
+ * small allowance, and keeps no more than that while it sleeps. Each thread has at least ALLOWANCE_LEAST, even if the budget is
+ * spent: 1,000 threads hold at most the budget and 16 MiB.
  *
  *   W1 the allowances of all live threads add up to what is granted
- *   W2 left == allowed - what the magazines of the default heap and the spares count; of_heaps == what those of other heaps
- * count
+ *   W2 left == allowed - bytes counted for magazines of the default heap and for spares; of_heaps == bytes counted for
+ * magazines of other heaps
  *
  * W1 holds whenever threads_lock is free and no thread is in a call; W2 while the thread is in no call. */
 #ifndef ALLOWANCE_H
@@ -27,17 +27,17 @@ enum {
   MAGAZINE_BYTES_MOST = 97 << 10 /* no magazine counts more */
 };
 
-/* The owner alone changes all but of_heaps, which whoever flushes a heap's magazines lowers. */
+/* The owner alone changes the fields, except of_heaps: a thread that flushes the magazines of a heap lowers it. */
 typedef struct allowance {
-  uint32_t slow_paths; /* taken so far. A thread looks at its allowance after some of them, */
-  ptrdiff_t left;      /* and at once where this is below 0 */
+  uint32_t slow_paths; /* taken so far. A thread looks at its allowance after every few of them */
+  ptrdiff_t left;      /* bytes that the thread may still cache. A thread with less than 0 looks at once */
   size_t allowed;
   size_t of_heaps;
   bool tight; /* the largest magazines would be more than their part, or threads are many. Read by any thread */
 } allowance_t;
 
-/* Beside many threads each class begins with magazines of two blocks, which double after each eight exchanges with the bin: a
- * thread that does little leaves the rest of a page to others. */
+/* With many threads, a class begins with magazines of two blocks, which double after every eight exchanges with the bin. So a
+ * thread that does little leaves the rest of a page to other threads. */
 static inline bool threads_are_many(void) { return __atomic_load_n(&bin_threads, __ATOMIC_RELAXED) >= THREADS_MANY; }
 
 /* For magazines of no thread. */
@@ -47,10 +47,11 @@ extern INTERNAL allowance_t allowance_of_nobody;
 void allowances_init(size_t budget);
 size_t allowances_budget(void);
 
-/* What each of so many threads may have is settled, under threads_lock. */
+/* Divides the budget among so many threads. Under threads_lock. */
 void allowances_divide(size_t threads);
 
-/* All that was granted is the caller's, or nobody's: the other threads are lost in a fork. */
+/* Takes back all allowances but the caller's, or all if `own` is NULL. For the child of a fork, which has lost the other
+ * threads. */
 void allowances_forget_others(const allowance_t *own);
 
 void allowance_begin(allowance_t *allowance);
@@ -67,8 +68,8 @@ static inline ptrdiff_t allowance_left(const allowance_t *allowance)
   return allowance->left - (ptrdiff_t)__atomic_load_n(&allowance->of_heaps, __ATOMIC_RELAXED);
 }
 
-/* The caches hold so many bytes more. Of a thread that holds more than it is allowed the next slow path counts as one at which
- * it looks: to compare at each would cost the other slow paths. */
+/* Counts bytes that the thread caches more. A thread beyond its allowance looks at it at the next slow path. Comparing at every
+ * slow path would cost the threads within theirs. */
 static inline void allowance_look_soon(allowance_t *allowance) { allowance->slow_paths = UINT32_MAX; }
 static inline void allowance_use(allowance_t *allowance, ptrdiff_t bytes)
 {
@@ -80,7 +81,7 @@ static inline void allowance_use(allowance_t *allowance, ptrdiff_t bytes)
 /* Returns the share of a thread. */
 size_t allowance_share(void);
 
-/* What is granted to all threads. */
+/* Returns the bytes that are granted to all threads. */
 size_t allowances_granted(void);
 
 #endif

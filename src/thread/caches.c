@@ -401,7 +401,7 @@ static heap_cache_t *next_within_reach(heap_cache_t *cache)
   return cache;
 }
 
-/* Of all caches of the threads of a list; NULL: the first. */
+/* Returns the next cache within reach of the threads of a list. `cache` NULL: the first one. */
 static heap_cache_t *each_within_reach(thread_t *first, heap_cache_t *cache)
 {
   thread_t *thread = cache ? cache->owner : first;

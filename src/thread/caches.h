@@ -79,8 +79,8 @@ void thread_empty_slots(thread_t *thread);
  * again. */
 void threads_reach(reach_list_t *reach, threads_visit_fn *flush);
 
-/* The same for the caches of the threads of a list that were not used for so many calls of this. Returns whether any is left
- * that has something in it. Under threads_lock. */
+/* Flushes the caches within reach, of the threads of a list, that were not used during the last `looks` calls of this function.
+ * Returns whether a cache with something in it is left. Under threads_lock. */
 bool threads_reach_unused_of(thread_t *first, unsigned looks, threads_visit_fn *flush);
 
 /* Says whether that can be done at all: the system may have no such fence. */

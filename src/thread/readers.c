@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What other threads read of a thread's magazines while their owner goes on. */
+ * Other threads read a thread's magazines while their owner goes on. */
 #include "thread/magazines.h"
 
 /* Readers beside the owner read whole words, which may change at any moment; what they find is exact when the owner is quiet.

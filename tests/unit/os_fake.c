@@ -322,7 +322,14 @@ bool os_is_shared(const os_shared_t *shared) { return (void)shared, false; }
 bool os_share_more(os_shared_t *shared, size_t size) { return (void)shared, (void)size, false; }
 void os_end_shared(os_shared_t *shared) { (void)shared; }
 const char *const os_helper_names[OS_HELPERS];
-int os_start_thread(os_helper_t which, void (*run)(void)) { return (void)which, (void)run, EAGAIN; }
+int os_start_thread(os_helper_t which, void (*run)(void))
+{
+  (void)which;
+  (void)run;
+  if (os_fake.starting)
+    os_fake.starting();
+  return EAGAIN;
+}
 bool os_join_thread(os_helper_t which, unsigned most_ms) { return (void)which, (void)most_ms, false; }
 void os_wait_shared(uint32_t *word, uint32_t value, unsigned most_ms) { (void)word, (void)value, (void)most_ms; }
 void os_wake_shared(uint32_t *word) { (void)word; }

@@ -36,6 +36,7 @@ typedef struct os_fake {
   const char *locked, *locked_end; /* a purge that meets these addresses fails */
   void (*during)(os_call_t kind);  /* called in each call that may fail, as another thread might come by */
   void (*forking)(void);           /* called when a fork has all that it waits for */
+  void (*starting)(void);          /* called where a thread would be started, as pthread_create() may allocate */
   void (*woken)(const uint32_t *word);
   void (*wished)(const char *address, size_t size, bool wanted); /* huge pages */
   void (*named)(const char *address, size_t size, const char *name);

@@ -9,6 +9,31 @@ enum { LONG = 64 }; /* units, of which an arena has room for more than 200 */
 
 /* ---- the process's space ---- */
 
+/* Where the system maps no more, a stretch that is mapped serves, although a hole below it is long enough. */
+static void above_a_hole(void *argument)
+{
+  enum { UNITS = 3 * HUGE_PAGE_UNITS };
+  const size_t *alignment = argument;
+  space_up();
+  space_t *space = &space_of_process;
+  run_t *low = take(space, UNITS, 1), *wall = take(space, 1, 1), *high = take(space, UNITS, 1), *last = take(space, 1, 1);
+  must(low && wall && high && last);
+  char *start = low->start, *mapped = high->start;
+  space_give(space, low);
+  space_purge(space, 0);
+  must(space_arena_at(0)->hole_count == UNITS / HUGE_PAGE_UNITS);
+  space_give(space, high);
+  os_fake.fail_kinds = 1 << OS_MAP_AT;
+  run_t *run = take(space, UNITS - HUGE_PAGE_UNITS, *alignment);
+  must(run && run->start >= mapped && run->start < last->start);
+  must(!take(space, UNITS - 1, 1));
+  check_space(space);
+  os_fake_heal();
+  must(take(space, UNITS - 1, 1)->start == start);
+  check_space(space);
+}
+WITH(above_a_hole, size_t, 1, 4, HUGE_PAGE_UNITS)
+
 static void lowest_first(void *argument)
 {
   (void)argument;
@@ -255,15 +280,11 @@ WITH(charged_beyond, bool, false, true)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(lowest_first_test),
-    cmocka_unit_test(aligned_test),
-    cmocka_unit_test(of_nodes_test),
-    cmocka_unit_test(more_arenas_test),
-    cmocka_unit_test(longer_and_shorter_test),
-    cmocka_unit_test(finding_test),
-    cmocka_unit_test(one_after_the_other_test),
-    cmocka_unit_test(charged_test),
-    cmocka_unit_test(charged_beyond_test),
+    cmocka_unit_test(above_a_hole_test), cmocka_unit_test(lowest_first_test),
+    cmocka_unit_test(aligned_test),      cmocka_unit_test(of_nodes_test),
+    cmocka_unit_test(more_arenas_test),  cmocka_unit_test(longer_and_shorter_test),
+    cmocka_unit_test(finding_test),      cmocka_unit_test(one_after_the_other_test),
+    cmocka_unit_test(charged_test),      cmocka_unit_test(charged_beyond_test),
   };
   return cmocka_run_group_tests_name("space", tests, NULL, NULL);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * The manager comes up: with nothing to be had at first, and in all threads at once. */
+#include "heap/helper_threads.h"
 #include "heap/startup.h"
+#include "heap/tick.h"
 #include "os_fake.h"
 #include "sleepers.h"
 #include <errno.h>
@@ -82,7 +84,28 @@ static void without_a_thread(void *argument)
   pool_free(block);
 }
 
+static size_t starts;
+
+/* The allocation takes a slow path, which looks whether a helper is due. */
+static void allocate_in_start(void)
+{
+  if (++starts < 10)
+    heap_look_at_clock(thread_current());
+}
+
+/* The child of a fork has a helper due when it starts one itself. */
+static void started_while_due(void *argument)
+{
+  (void)argument;
+  os_fake_heal();
+  pool_free(pool_alloc(100));
+  helpers_due = HELPER_BACKGROUND;
+  os_fake.starting = allocate_in_start;
+  must(!pool_background_start() && starts == 1 && !helpers_due);
+}
+
 IN_CHILD(without_a_thread)
+IN_CHILD(started_while_due)
 
 int main(void)
 {
@@ -90,6 +113,7 @@ int main(void)
     cmocka_unit_test(refused_at_first_test),
     cmocka_unit_test(all_at_once_test),
     cmocka_unit_test(without_a_thread_test),
+    cmocka_unit_test(started_while_due_test),
   };
   return cmocka_run_group_tests_name("startup", tests, NULL, NULL);
 }
