@@ -165,6 +165,15 @@ int kernel_pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*ch
   return kernel.atfork ? kernel.atfork : pthread_atfork(prepare, parent, child);
 }
 
+#ifdef __GLIBC__
+int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library);
+
+int kernel_register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library)
+{
+  return kernel.atfork ? kernel.atfork : __register_atfork(prepare, parent, child, library);
+}
+#endif
+
 int kernel_sched_getaffinity(pid_t process, size_t size, cpu_set_t *set)
 {
   if (!kernel.processors)

@@ -34,6 +34,7 @@ int kernel_pthread_key_create(pthread_key_t *key, void (*at_exit)(void *));
 int kernel_pthread_key_delete(pthread_key_t key);
 int kernel_pthread_setspecific(pthread_key_t key, const void *value);
 int kernel_pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
+int kernel_register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library);
 int kernel_sched_getaffinity(pid_t process, size_t size, cpu_set_t *set);
 int kernel_getcpu(unsigned *processor, unsigned *node);
 void kernel_IO_list_lock(void);
@@ -54,6 +55,7 @@ void kernel_IO_list_unlock(void);
 #define pthread_key_delete  kernel_pthread_key_delete
 #define pthread_setspecific kernel_pthread_setspecific
 #define pthread_atfork      kernel_pthread_atfork
+#define __register_atfork   kernel_register_atfork
 #define sched_getaffinity   kernel_sched_getaffinity
 #define getcpu              kernel_getcpu
 #define _IO_list_lock       kernel_IO_list_lock
