@@ -5,7 +5,6 @@
 #include "misuse.h"
 #include "base/text.h"
 #include "os/os.h"
-#include "os/places.h"
 
 /* Weak, so that the malloc library can put its own names here. */
 __attribute__((weak)) const char fatal_free_call[FATAL_CALL_SIZE] = "pool_free";
@@ -14,6 +13,7 @@ __attribute__((weak)) const char fatal_calloc_call[FATAL_CALL_SIZE] = "pool_call
 
 void (*fatal_before_abort)(void);
 const char *(*fatal_heap_name)(const struct pool_heap *heap);
+void (*fatal_say_frames)(struct text *text, const char *before, const frames_told_t *told);
 
 /* The hook comes first: a handler of SIGABRT may allocate, while this thread holds any lock. */
 static _Noreturn void end(void)
@@ -48,34 +48,6 @@ static void line_end(line_t *line) { line_end_by(line, os_write_error); }
 
 /* ---- where it was ---- */
 
-enum { FRAMES_TOLD = 4, FRAMES_TOLD_INSIDE = 8, FRAMES_TOLD_MOST = OS_STACK_MOST };
-
-static bool is_shared(const char *file)
-{
-  while (*file && !(file[0] == '.' && file[1] == 's' && file[2] == 'o'))
-    file++;
-  return *file != '\0';
-}
-
-/* Frames of the manager itself may come first, and say nothing. Where the program has it inside, nothing tells which they are,
- * so there are more. False: nothing was said. */
-static bool say_frames(text_t *text, const char *before, const frames_told_t *told, size_t most, size_t most_inside)
-{
-  place_t own = {.address = (const char *)(uintptr_t)say_frames + 1};
-  size_t said = 0;
-  places_find(&own, 1);
-  bool apart = is_shared(own.file);
-  for (size_t i = 0; i < told->count && said < (apart ? most : most_inside); i++) {
-    place_t place = {.address = told->frames[i]};
-    places_find(&place, 1);
-    if (apart && !said && place.module == own.module)
-      continue;
-    text_string(text, said++ ? " < " : before);
-    place_say(text, &place);
-  }
-  return said != 0;
-}
-
 static frames_told_t allocated_by, freed_by;
 
 void fatal_say_places(const frames_told_t *allocated, const frames_told_t *freed)
@@ -86,10 +58,10 @@ void fatal_say_places(const frames_told_t *allocated, const frames_told_t *freed
 
 static void say_places(text_t *text)
 {
-  if (!HAS_SYSTEM)
-    return;
-  say_frames(text, ", allocated by ", &allocated_by, FRAMES_TOLD_MOST, FRAMES_TOLD_MOST);
-  say_frames(text, ", freed by ", &freed_by, FRAMES_TOLD_MOST, FRAMES_TOLD_MOST);
+  if (HAS_SYSTEM && fatal_say_frames) {
+    fatal_say_frames(text, ", allocated by ", &allocated_by);
+    fatal_say_frames(text, ", freed by ", &freed_by);
+  }
 }
 
 static void say_call(text_t *text, const char *call, const void *address, const char *what)
@@ -217,39 +189,6 @@ void fatal(const char *what)
   text_string(line_begin(&line), what);
   line_end(&line);
   end();
-}
-
-/* ---- an access that is a fault ---- */
-
-enum { ACCESS_LINE = 1024 };
-
-void warn_of_access(const access_told_t *told)
-{
-  if (!HAS_SYSTEM)
-    return;
-  char buffer[ACCESS_LINE];
-  text_t text = {buffer, sizeof buffer - 1, 0};
-  ptrdiff_t offset = (const char *)told->address - (const char *)told->block;
-  text_string(&text, "tidepool: ");
-  text_string(&text, told->access);
-  text_char(&text, ' ');
-  text_pointer(&text, told->address);
-  text_string(&text, offset < 0 ? " at offset -" : " at offset ");
-  text_number(&text, offset < 0 ? -(size_t)offset : (size_t)offset);
-  text_string(&text, " of a block of ");
-  text_number(&text, told->size);
-  text_string(&text, " bytes");
-  if (told->heap) {
-    text_string(&text, " of heap ");
-    text_quoted(&text, told->heap);
-  }
-  say_frames(&text, " by ", &told->by, 1, 1);
-  say_frames(&text, ", allocated by ", &told->allocated_by, FRAMES_TOLD, FRAMES_TOLD_INSIDE);
-  if (told->freed && !say_frames(&text, ", freed by ", &told->freed_by, FRAMES_TOLD, FRAMES_TOLD_INSIDE))
-    text_string(&text, ", already freed");
-  size_t length = text.length < text.size ? text.length : text.size;
-  buffer[length++] = '\n';
-  os_write_error(buffer, length);
 }
 
 static void warn_by(const char *subject, const char *what, void (*write)(const char *text, size_t length))

@@ -144,6 +144,10 @@ struct pool_heap;
 /* The option has no "=" and no value. It is ignored.
  * Do: Write KEY=VALUE, with one of the named values. */
 
+#define OPTION_NEEDS_DEBUG "only the debug library has this option; ignored"
+/* The process runs with the library that has no diagnostics.
+ * Do: Start the program with `tidepool run`, which loads the debug library, or see docs/debug_library.md for the other ways. */
+
 /* ---- */
 
 /* Called before abort(), because the program may handle its signal. */
@@ -160,6 +164,10 @@ typedef struct frames_told {
   size_t count;
 } frames_told_t;
 void fatal_say_places(const frames_told_t *allocated, const frames_told_t *freed);
+
+/* Adds the functions of these addresses to a message, behind `before`. The debug library sets it: others know no functions. */
+struct text;
+extern void (*fatal_say_frames)(struct text *text, const char *before, const frames_told_t *told);
 
 /* tidepool: call(0xaddress): what */
 _Noreturn void fatal_misuse(const char *call, const void *address, const char *what);
@@ -180,19 +188,6 @@ _Noreturn void fatal_late_misuse(const void *address, const char *what, const st
 /* tidepool: call(0xaddress): what at offset N of a block of M bytes of heap "name"; N is negative in front of the block */
 _Noreturn void fatal_damage(const char *call, const void *address, const char *what, ptrdiff_t offset,
                             const struct pool_heap *heap, size_t size);
-
-/* tidepool: read of 0xaddress at offset N of a block of M bytes of heap "name" by e+0x3, allocated by f+0x1c, freed by h+0x8
- *
- * The program goes on to what the access is answered with. May be called by the handler of a signal. */
-typedef struct access_told {
-  const char *access; /* "read of" */
-  const void *address, *block;
-  size_t size;
-  const char *heap; /* NULL: the default one */
-  bool freed;
-  frames_told_t by, allocated_by, freed_by;
-} access_told_t;
-void warn_of_access(const access_told_t *told);
 
 /* tidepool: call(heap "name", size): memory exhausted */
 _Noreturn void fatal_exhausted(const char *call, const struct pool_heap *heap, size_t size);

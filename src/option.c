@@ -16,6 +16,7 @@ static bool settled;
 typedef struct entry {
   const char *key, *values, *meaning;
   bool (*parse)(const char *value);
+  bool is_debug; /* it needs the debug library */
 } entry_t;
 
 /* Exactly "0" or "1": "yes" or "true" would invite guesses about what else is accepted. */
@@ -191,27 +192,30 @@ static bool parse_blocks(const char *value)
 
 static const entry_t table[] = {
   {"purge_delay_ms", "milliseconds, never", "how long to keep idle memory before it is returned to the system (100)",
-   parse_purge_delay},
-  {"cache_bytes", "0 to 1073741824", "bytes that the caches of all threads may hold together (67108864)", parse_cache_bytes},
-  {"huge_pages", "never, auto, always", "request transparent huge pages (auto)", parse_huge_pages},
-  {"stats", "none, exit, exit:FILE (up to 255 bytes)", "print the figures of all heaps at exit (none)", parse_stats},
-  {"export", "0, 1", "let tidepool top and report read the figures (0)", parse_export},
-  {"background", "0, 1, 2", "return memory in a thread; 2: also what sleeping threads cache (0)", parse_background},
+   parse_purge_delay, false},
+  {"cache_bytes", "0 to 1073741824", "bytes that the caches of all threads may hold together (67108864)", parse_cache_bytes,
+   false},
+  {"huge_pages", "never, auto, always", "request transparent huge pages (auto)", parse_huge_pages, false},
+  {"stats", "none, exit, exit:FILE (up to 255 bytes)", "print the figures of all heaps at exit (none)", parse_stats, false},
+  {"export", "0, 1", "let tidepool top and report read the figures (0)", parse_export, true},
+  {"background", "0, 1, 2", "return memory in a thread; 2: also what sleeping threads cache (0)", parse_background, false},
   {"checked", "0, 1, all", "fill and check every block of the default heap, or of all heaps and object pools (0)",
-   parse_checked},
+   parse_checked, true},
   {"leaks", "none, destroy, exit, all", "report blocks that are live when a heap is destroyed, or lost at exit (none)",
-   parse_leaks},
-  {"sites", "0 to 16", "record so many return addresses for each block (0)", parse_sites},
-  {"check_at_exit", "0, 1", "detect at exit blocks that were freed twice (0)", parse_check_at_exit},
-  {"guarded", "0, 1, all", "end every block of the default heap, or of all, at an inaccessible page (0)", parse_guarded},
-  {"guard_sample", "0, a number N", "guard one in N blocks that leave the pools of any heap (0)", parse_guard_sample},
-  {"blocks", "auto, own, malloc", "take all blocks from malloc, so that tools see them (auto)", parse_blocks},
-  {"profile", "FILE (up to 255 bytes)", "write a sampled profile of allocations at the peak and at exit (none)", parse_profile},
-  {"sample_bytes", "1 to 2147483648", "one in so many bytes brings its block into the profile (524288)", parse_sample_bytes},
-  {"profile_signal", "1 to 64", "a signal that writes the profile at once (none)", parse_profile_signal},
-  {"names", "0, 1", "name memory after its heap in /proc/PID/maps (0)", parse_names},
-  {"deepbind", "0, 1", "keep RTLD_DEEPBIND: plug-ins opened with it free by the C library's free (0)", parse_deepbind},
-  {"abort_on_exhausted", "0, 1", "end the program where an allocation would return NULL (0)", parse_abort_on_exhausted},
+   parse_leaks, true},
+  {"sites", "0 to 16", "record so many return addresses for each block (0)", parse_sites, true},
+  {"check_at_exit", "0, 1", "detect at exit blocks that were freed twice (0)", parse_check_at_exit, false},
+  {"guarded", "0, 1, all", "end every block of the default heap, or of all, at an inaccessible page (0)", parse_guarded, true},
+  {"guard_sample", "0, a number N", "guard one in N blocks that leave the pools of any heap (0)", parse_guard_sample, true},
+  {"blocks", "auto, own, malloc", "take all blocks from malloc, so that tools see them (auto)", parse_blocks, false},
+  {"profile", "FILE (up to 255 bytes)", "write a sampled profile of allocations at the peak and at exit (none)", parse_profile,
+   true},
+  {"sample_bytes", "1 to 2147483648", "one in so many bytes brings its block into the profile (524288)", parse_sample_bytes,
+   true},
+  {"profile_signal", "1 to 64", "a signal that writes the profile at once (none)", parse_profile_signal, true},
+  {"names", "0, 1", "name memory after its heap in /proc/PID/maps (0)", parse_names, false},
+  {"deepbind", "0, 1", "keep RTLD_DEEPBIND: plug-ins opened with it free by the C library's free (0)", parse_deepbind, false},
+  {"abort_on_exhausted", "0, 1", "end the program where an allocation would return NULL (0)", parse_abort_on_exhausted, false},
 };
 enum { ENTRIES = sizeof table / sizeof *table };
 
@@ -246,6 +250,12 @@ static const entry_t *find_entry(const char *key)
   while (entry < table + ENTRIES && strcmp(key, entry->key) != 0)
     entry++;
   return entry < table + ENTRIES ? entry : NULL;
+}
+
+bool option_is_debug(const char *key)
+{
+  const entry_t *entry = find_entry(key);
+  return entry && entry->is_debug;
 }
 
 static bool set(const char *key, const char *value)
@@ -411,4 +421,29 @@ void option_read(void)
     settings.sites = 1;
   if (settings.stats_at_exit || settings.leaks || settings.profile_file[0])
     os_keep_error();
+}
+
+/* Returns the key of an option that is set and that only the debug library has; NULL: there is none. */
+static const char *debug_key_set(void)
+{
+  return settings.guarded           ? "guarded"
+         : settings.checked         ? "checked"
+         : settings.leaks           ? "leaks"
+         : settings.sites           ? "sites"
+         : settings.guard_sample    ? "guard_sample"
+         : settings.profile_file[0] ? "profile"
+         : settings.export          ? "export"
+                                    : NULL;
+}
+
+void option_refuse_debug(void)
+{
+  const char *key = debug_key_set();
+  if (!key)
+    return;
+  warn(key, OPTION_NEEDS_DEBUG);
+  settings.guarded = settings.checked = settings.export = false;
+  settings.leaks = settings.sites = settings.all = 0;
+  settings.guard_sample = 0;
+  settings.profile_file[0] = '\0';
 }

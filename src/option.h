@@ -80,4 +80,9 @@ void option_path(char *path, size_t size, const char *name);
  * read. */
 bool option_wants_stacks(void);
 
+/* Says whether the option needs the debug library. option_refuse_debug() reports those that were set, in one line, and has them
+ * as if they were not. */
+bool option_is_debug(const char *key);
+void option_refuse_debug(void);
+
 #endif

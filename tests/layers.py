@@ -55,7 +55,7 @@ NARROW = {
 CALLS_UP = {
     "misuse.h": {"fatal_before_abort", "fatal_heap_name"},   # set by heap/startup
     "heap/heap.h": {"heap_dependents"},          # set by object_pool
-    "heap/export.h": {"export_figures"},         # set by api/stats
+    "debug/export.h": {"export_figures"},         # set by api/stats
     "heap/background.h": {"background_tick"},    # set by heap/startup
 }
 # And all of object_pool, api and check.
@@ -236,7 +236,7 @@ BAD_FILES = [
     ("thread/thread.c", "#include <sys/mman.h>\n", "belongs to os"),
     ("thread/magazines.c", "#if defined(__linux__)\n#endif\n", "__linux__ belongs to os"),
     ("thread/magazines.h", "extern void (*magazine_full)(void);\n", "magazine_full calls upwards"),
-    ("heap/guard.h", "extern const hooks_t *guard_hooks;   /* set above */\n", "guard_hooks calls upwards"),
+    ("debug/guard.h", "extern const hooks_t *guard_hooks;   /* set above */\n", "guard_hooks calls upwards"),
     ("api/malloc_info.c", '#include "heap/heap.h"\n', "api/malloc_info may not include heap/heap"),
     ("api/stats.c", '#include "space/space.h"\n', "api/stats may not include space/space"),
     ("object_pool/get.c", '#include "bin/bin.h"\n', "object_pool/get may not include bin/bin"),

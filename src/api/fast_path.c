@@ -7,11 +7,10 @@
 #include "heap/free.h"
 #include "heap/heap.h"
 #include "heap/large.h"
-#include "heap/profile.h"
+#include "heap/observer.h"
 #include "heap/reallocate.h"
 #include "heap/startup.h"
 #include "heap/tick.h"
-#include "heap/walled.h"
 #include "misuse.h"
 #include "option.h"
 #include "os/tool.h"
@@ -87,7 +86,7 @@ static bool push_reached(thread_t *thread, size_t size_class, void *block)
 static void *refill_counted(thread_t *thread, size_t size)
 {
   void *block = NULL;
-  if (!profile_let_go(thread) && size - 1 < SIZE_CACHED && thread->count_left > size)
+  if (!observer->let_go(thread) && size - 1 < SIZE_CACHED && thread->count_left > size)
     block = refill(thread, size_class_cached(size));
   if (block)
     thread->count_left -= size;
@@ -98,18 +97,6 @@ NOINLINE static void *alloc_by_heap(thread_t *thread, size_t size, const void *c
 {
   void *block = thread->counts && !default_heap.reached ? refill_counted(thread, size) : NULL;
   return block ? block : heap_allocate_for(&default_heap, size, 1, false, fatal_alloc_call, caller);
-}
-
-/* What becomes of a request on the slow path of a thread that does not count: it is served as ever, was drawn for a sample, or
- * goes on to heap_allocate(), which counts it. */
-typedef enum turn { TURN_USUAL, TURN_SAMPLE, TURN_COUNT } turn_t;
-
-COLD static turn_t whose_turn(thread_t *thread, size_t size_class)
-{
-  if (settings.guard_sample && !thread->default_magazines.of[size_class].full &&
-      sample_is_due(sample_blocks(&default_heap, (unsigned)size_class)))
-    return TURN_SAMPLE;
-  return profile_under_way() ? TURN_COUNT : TURN_USUAL;
 }
 
 /* The first thing is what a thread that counts needs for most of its blocks. heap_allocate() brings up what is missing. */
@@ -124,7 +111,8 @@ NOINLINE static void *alloc_unready(thread_t *thread, size_t size, const void *c
 NOINLINE BY_REGISTER static void *alloc_ready(thread_t *thread, size_t size)
 {
   size_t size_class = size_class_cached(size);
-  turn_t turn = unlikely(__atomic_load_n(&slow_paths_count, __ATOMIC_RELAXED)) ? whose_turn(thread, size_class) : TURN_USUAL;
+  turn_t turn =
+    unlikely(__atomic_load_n(&slow_paths_are_observed, __ATOMIC_RELAXED)) ? observer->turn(thread, size_class) : TURN_USUAL;
   if (unlikely(turn == TURN_SAMPLE))
     return heap_allocate_sample(&default_heap, size, fatal_alloc_call, __builtin_return_address(0));
   void *block = likely(turn == TURN_USUAL) ? refill(thread, size_class) : NULL;
@@ -224,7 +212,7 @@ NOINLINE static void overflow(void *block, const char *call, thread_t *thread, s
 NOINLINE static void free_overflowing(void *block, const char *call, thread_t *thread, size_t c)
 {
   if (thread->counts) {
-    profile_let_go(thread);
+    observer->let_go(thread);
     overflow(block, call, thread, c);
   } else {
     free_of_no_class(block, call, thread);
@@ -272,7 +260,7 @@ NOINLINE BY_REGISTER void default_free_sized_slow(void *block, size_t size, cons
 /* Blocks that are fetched from the bin are drawn for samples, or the thread is to begin counting. */
 static bool is_counted_or_drawn(void)
 {
-  return unlikely(__atomic_load_n(&slow_paths_count, __ATOMIC_RELAXED)) && (settings.guard_sample || profile_under_way());
+  return unlikely(__atomic_load_n(&slow_paths_are_observed, __ATOMIC_RELAXED)) && observer->is_busy();
 }
 
 /* NULL: there is none at hand, or the request has to come by. */

@@ -11,8 +11,8 @@
 #include "heap/granular.h"
 #include "heap/invalid.h"
 #include "heap/least.h"
+#include "heap/observer.h"
 #include "heap/reallocate.h"
-#include "heap/report.h"
 #include "heap/reset.h"
 #include "heap/startup.h"
 #include "heap/tick.h"
@@ -374,10 +374,14 @@ bool pool_heap_report(pool_heap_t *heap, int fd)
     no_heap(heap, "pool_heap_report");
     return false;
   }
-  int error = HAS_SYSTEM ? heap_report(heap, fd) : 0;
+  if (!HAS_SYSTEM || !observer) {
+    invalid(INVALID_NEEDS_DEBUG, (uintptr_t) "pool_heap_report()");
+    return false;
+  }
+  int error = observer->report(heap, fd);
   if (error)
     errno = error;
-  return HAS_SYSTEM && !error;
+  return !error;
 }
 
 bool pool_forbid_system_calls(bool forbid) { return HAS_SYSTEM && os_forbid(forbid); }

@@ -5,6 +5,7 @@
 #include "heap/heap.h"
 #include "heap/invalid.h"
 #include "heap/locate.h"
+#include "heap/observer.h"
 #include "heap/reallocate.h"
 #include "heap/startup.h"
 #include "heap/tick.h"
@@ -107,10 +108,14 @@ static void refuse_option(const char *key, const char *value)
 
 bool pool_option_set(const char *key, const char *value)
 {
+  if (key && !observer && option_is_debug(key)) {
+    invalid(INVALID_NEEDS_DEBUG, (uintptr_t)option_known(key, &(const char *){NULL}));
+    return false;
+  }
   bool set = option_set(key, value);
   if (!set)
     refuse_option(key, value);
-  else if (option_wants_stacks())
-    os_load_stacks();
+  else if (observer)
+    observer->note_options();
   return set;
 }

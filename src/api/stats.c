@@ -5,14 +5,13 @@
 #include "base/grown.h"
 #include "base/text.h"
 #include "heap/background.h"
-#include "heap/export.h"
 #include "heap/figures.h"
 #include "heap/fork.h"
+#include "heap/heads.h"
 #include "heap/heap.h"
 #include "heap/helper_threads.h"
 #include "heap/invalid.h"
-#include "heap/leaks.h"
-#include "heap/profile_text.h"
+#include "heap/observer.h"
 #include "heap/tick.h"
 #include "heap/walk.h"
 #include "misuse.h"
@@ -244,8 +243,8 @@ static void verify_heaps(void)
   bool alone = helpers_are_alone() && !fork_lost_threads;
   lock_acquire(&heaps_lock);
   for (heap_t *heap = heaps_first(); heap; heap = heap->next)
-    if (!heap->lock.solo || alone)
-      heap_verify(heap, alone, "exit");
+    if (heap_is_checked(heap) && (!heap->lock.solo || alone))
+      heads->verify_all(heap, alone, "exit");
   lock_release(&heaps_lock);
   const heap_dependents_t *dependents = __atomic_load_n(&heap_dependents, __ATOMIC_ACQUIRE);
   if (dependents)
@@ -266,18 +265,16 @@ static void drain_heaps(void)
 
 __attribute__((destructor)) static void finish(void)
 {
-  if (HAS_SYSTEM && settings.export)
-    export_end();
+  if (HAS_SYSTEM && observer)
+    observer->end_helpers();
   if (HAS_SYSTEM)
     background_end();
   if (HAS_SYSTEM && manager_is_up() && settings.check_at_exit)
     drain_heaps();
   if (HAS_SYSTEM && manager_is_up())
     verify_heaps();
-  if (HAS_SYSTEM && settings.leaks & LEAKS_AT_EXIT && manager_is_up())
-    leaks_at_exit();
-  if (HAS_SYSTEM && settings.profile_file[0] && manager_is_up())
-    profile_write_file();
+  if (HAS_SYSTEM && observer && manager_is_up())
+    observer->end();
   if (HAS_SYSTEM && settings.stats_at_exit)
     print_figures();
 }
@@ -288,8 +285,8 @@ __attribute__((constructor)) static void begin_helpers(void)
 {
   if (!HAS_SYSTEM)
     return;
-  export_figures = write_process;
   helpers_may_begin = true;
-  export_begin_if();
+  if (observer)
+    observer->begin_helpers(write_process);
   background_begin_if();
 }

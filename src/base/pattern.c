@@ -54,3 +54,12 @@ READS_BESIDE_OWNER const char *pattern_find_other(const char *from, const char *
       return at;
   return NULL;
 }
+
+static const pattern_t DEAD_PATTERN = {{0x0b, 0xdb, 0xea, 0x1d}}; /* 0x1deadb0b as it lies in memory */
+
+void dead_fill(void *start, size_t size) { pattern_fill(start, size, DEAD_PATTERN); }
+
+const char *dead_find_written(const void *bytes, size_t size)
+{
+  return pattern_find_other(bytes, (const char *)bytes + size, DEAD_PATTERN);
+}

@@ -5,12 +5,10 @@
 #include "heap/apart.h"
 #include "heap/dying.h"
 #include "heap/granular.h"
-#include "heap/guard.h"
 #include "heap/large.h"
-#include "heap/profile.h"
+#include "heap/observer.h"
 #include "heap/startup.h"
 #include "heap/tick.h"
-#include "heap/walled.h"
 #include "misuse.h"
 #include "option.h"
 #include "os/probe.h"
@@ -120,46 +118,18 @@ NOINLINE static void *take_of_granules(heap_t *heap, request_t *r)
   return block || !HAS_SYSTEM || !granular_may_leave(heap) ? block : take_of_class(heap, r);
 }
 
-static bool is_sample(const heap_t *heap, const request_t *r)
-{
-  unsigned c = heap->cached ? heap_class_for(heap, r->size, r->alignment) : 0;
-  return r->drawn || (settings.guard_sample && sample_is_due(sample_blocks(heap, c)));
-}
-
-/* A request is counted once, however often it is tried, and whatever heap of a chain of overflows serves it. */
-static bool is_for_profile(request_t *r)
-{
-  if (!r->counted) {
-    r->counted = true;
-    r->in_profile = profile_counts(thread_current(), r->size);
-  }
-  return r->in_profile;
-}
-
-/* What no class serves is taken as ever, and enters the profile afterwards. */
-NOINLINE static void *take_in_profile(heap_t *heap, request_t *r)
-{
-  KEEPS_FRAME();
-  if (!heap_class_for(heap, size_with_guard(heap, r), r->alignment))
-    return NULL;
-  return profile_take(heap, r->size, r->alignment, r->call, r->caller, &r->past, &r->usable);
-}
-
 NOINLINE static void *take_apart(heap_t *heap, request_t *r)
 {
   KEEPS_FRAME();
   void *block = NULL;
-  walled_load_once_wanted();
   r->heap = heap;
   r->usable = r->size;
-  if (heap->walled_unasked && heap_is_bounded(heap))
+  if (heap->guarded_unasked && heap_is_bounded(heap))
     return NULL;
   if (heap->apart_source)
     block = apart_take(heap, heap->apart_source, r->size, r->alignment, r->call, &r->past);
-  else if (is_for_profile(r))
-    block = take_in_profile(heap, r);
-  else if (is_sample(heap, r))
-    block = sample_take(heap, r->size, r->alignment, r->call, &r->past);
+  else if (observer)
+    block = observer->take(heap, r);
   r->apart = block != NULL;
   return block;
 }
@@ -181,7 +151,7 @@ NOINLINE static void *take_apart_or_together(heap_t *heap, request_t *r)
     return block;
   block = take_together(heap, r);
   if (block && r->in_profile && !r->in_granules && !heap_class_for(heap, size_with_guard(heap, r), r->alignment))
-    profile_note_large(heap, block, r->size, r->caller);
+    observer->note_large(heap, block, r->size, r->caller);
   return block;
 }
 
@@ -195,10 +165,10 @@ void *heap_take(heap_t *heap, request_t *r) { return take(heap, r); }
 /* Only a run or a mapping changes its size and stays in a profile. `at` is as it was. */
 void heap_note_resized(const located_t *at, size_t size, const void *caller)
 {
-  if (!heap_may_be_apart(at->heap) || at->bin || located_in_granules(at) || located_is_apart(at))
+  if (!heap_may_be_apart(at->heap) || !observer || at->bin || located_in_granules(at) || located_is_apart(at))
     return;
   if ((at->huge ? huge_usable(at->huge) : at->run->size) != at->size)
-    profile_note_resized(at->heap, at->huge ? huge_start(at->huge) : at->start, size, caller);
+    observer->note_resized(at->heap, at->huge ? huge_start(at->huge) : at->start, size, caller);
 }
 
 static bool move_located(located_t *at, size_t size)
@@ -232,24 +202,6 @@ bool heap_lengthen(located_t *at, size_t size, bool may_move, const void *caller
 
 static bool is_sane(const request_t *r) { return r->size <= PTRDIFF_MAX - ROUNDED_AWAY && r->alignment <= PTRDIFF_MAX / 2; }
 
-/* Makes a block that was taken what the caller gets: with its site and, unless it is apart, guarded in a heap with heads, and
- * zeroed if asked for and not known to be zero. */
-NOINLINE static void *open_guard(void *block, request_t *r, const void *caller)
-{
-  if (HAS_SYSTEM && unlikely(settings.sites > 1))
-    os_load_stacks(); /* the start of the program may have been too early */
-  site_t site = site_of(caller);
-  if (HAS_SYSTEM && r->apart) {
-    huge_apart_note_site(block, site);
-    return block;
-  }
-  guarded_t at = {block, r->usable, r->heap, r->call, r->in_granules, !heap_is_checked(r->heap), site, r->heap->marked};
-  bool used = r->past == BLOCK_USED;
-  r->usable = r->size;
-  r->past = BLOCK_USED;
-  return guard_open(at, r->size, r->alignment, used);
-}
-
 static void clear(void *block, const request_t *r)
 {
   if (HAS_SYSTEM && r->past == BLOCK_FRESH && r->usable > SIZE_MAX_CLASS)
@@ -258,10 +210,12 @@ static void clear(void *block, const request_t *r)
     memset(block, 0, r->usable);
 }
 
+/* Makes the memory that was taken the caller's block: with a head in a heap that has them, and zeroed if asked for and not
+ * known to be zero. */
 static inline __attribute__((always_inline)) void *hand_out(void *block, request_t *r, bool zero, const void *caller)
 {
   if (unlikely(heap_is_headed(r->heap)))
-    block = open_guard(block, r, caller);
+    block = heads->open(block, r, caller);
   if (zero && r->past != BLOCK_ZEROED)
     clear(block, r);
   return block;

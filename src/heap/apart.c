@@ -2,7 +2,7 @@
  *
  * Record, charge, list and figures have no lock in common, so what changes them is inside GATE_LARGE, as for large blocks. */
 #include "heap/apart.h"
-#include "heap/guard.h"
+#include "heap/kinds.h"
 #include "heap/large.h"
 #include "os/tool.h"
 #include "space/gate.h"
@@ -56,13 +56,12 @@ static void *take_inside(heap_t *heap, const apart_source_t *source, size_t size
   return block;
 }
 
-/* The stack comes before the gate: it may wait for the loader, in which another thread may wait for a fork. */
+/* The stack comes before the gate: taking it may wait for the loader, in which another thread may wait for a fork. */
 static const os_stack_t *look_at_stack(const apart_source_t *source, const void *from, os_stack_t *stack)
 {
-  stack->most = min_size(source->frames_most, OS_STACK_MOST);
-  if (!stack->most)
+  if (!source->take_stack)
     return NULL;
-  os_take_stack(from, stack);
+  source->take_stack(from, stack);
   return stack;
 }
 

@@ -10,6 +10,7 @@
 #define APART_H
 
 #include "heap/heap.h"
+#include "os/os.h"
 
 typedef struct apart_source {
   /* Fills in huge.range, offset and asked of a record. The block lies in the range, also one of 0 bytes, and the range holds no
@@ -33,13 +34,20 @@ typedef struct apart_source {
   /* Ends the program if the block was written to outside; under huge_lock. NULL: nothing can be said of it. */
   void (*verify)(const huge_apart_t *apart, const char *call);
 
-  /* Of so many frames is the stack that a record has while it is taken or given; 0: it has none. */
-  unsigned frames_most;
+  /* Stores the stack that a record has while it is taken or given, from `from` on. Called with no lock held: it may wait for
+   * the loader. NULL: it has none. */
+  void (*take_stack)(const void *from, os_stack_t *stack);
+
+  /* Its blocks stand for others of their class: they are as large, and change their size as those do. */
+  bool as_class;
 
   /* Whether the heap refuses such a request if take() does: a bin for it would take a record of the budget, and then find no
    * slab. NULL: it never does. */
   bool (*serves)(size_t size, size_t alignment);
 } apart_source_t;
+
+/* Says whether a block apart behaves as any block of its class. */
+static inline bool apart_is_as_its_class(const huge_t *huge) { return apart_of(huge)->source->as_class; }
 
 /* From now on, and before its first block, the heap's blocks are apart. Not for a guest. */
 void apart_begin(heap_t *heap, const apart_source_t *source);

@@ -6,17 +6,15 @@
 #include "base/text.h"
 #include "heap/granular.h"
 #include "heap/invalid.h"
-#include "heap/leaks.h"
 #include "heap/least.h"
 #include "heap/locate.h"
-#include "heap/profile.h"
+#include "heap/observer.h"
 #include "heap/region.h"
 #include "heap/reset.h"
 #include "heap/startup.h"
 #include "heap/tick.h"
 #include "heap/tool_source.h"
 #include "heap/valid.h"
-#include "heap/walled.h"
 #include "misuse.h"
 #include "option.h"
 #include "os/probe.h"
@@ -151,8 +149,8 @@ static void enter_list(heap_t *heap)
   lock_acquire(&heaps_lock);
   count_users(heap, 1);
   heap_t *first = heaps_first();
-  if (HAS_SYSTEM && unlikely(profile_under_way()))
-    profile_begin_heap(heap);
+  if (HAS_SYSTEM && observer)
+    observer->enter_heap(heap);
   if (first) {
     heap->previous = first;
     heap->next = first->next;
@@ -271,8 +269,8 @@ static heap_t *create_of_system(const pool_heap_options_t *o)
   /* Threads could hold all of a small budget in their magazines. */
   if (!has_region || !region_is_small(o) || !o->budget || !(region_is_of_granules(o) || o->budget <= UNCACHED_BUDGET))
     set_cached(heap, o);
-  if (!has_region && !tool_begin_if(heap))
-    walled_begin_if(heap, o->flags & POOL_HEAP_GUARDED);
+  if (!has_region && !tool_begin_if(heap) && observer)
+    observer->begin_heap(heap, o->flags & POOL_HEAP_GUARDED);
   return heap;
 }
 
@@ -351,7 +349,7 @@ NOINLINE static heap_t *create_with_all(const pool_heap_options_t *options)
     errno = saved;
     return create_inside(options);
   }
-  heap->walled_unasked = o.flags & ~options->flags & POOL_HEAP_GUARDED;
+  heap->guarded_unasked = o.flags & ~options->flags & POOL_HEAP_GUARDED;
   return heap;
 }
 
@@ -411,7 +409,7 @@ static void refuse_if_used(const heap_t *heap)
 NOINLINE static void look_before_end(heap_t *heap)
 {
   if (settings.leaks & LEAKS_AT_DESTROY)
-    leaks_at_destroy(heap);
+    observer->destroy_heap(heap);
   if (settings.check_at_exit)
     heap_drain(heap, "pool_heap_destroy");
 }

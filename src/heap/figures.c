@@ -5,11 +5,11 @@
 #include "heap/figures.h"
 #include "heap/apart.h"
 #include "heap/granular.h"
+#include "heap/heads.h"
 #include "heap/large.h"
-#include "heap/quarantine.h"
+#include "heap/observer.h"
 #include "option.h"
 #include "space/metadata.h"
-#include "space/pages.h"
 
 /* How many blocks of the bin are in magazines of these threads. Under threads_lock. */
 static size_t cached_in(const thread_t *thread, const bin_t *bin)
@@ -67,7 +67,7 @@ large_figures_t heap_large_figures(heap_t *heap)
     granular_figures_t g = granular_figures(heap);
     f = (large_figures_t){f.live_blocks + g.live_blocks, f.live_bytes + g.live_bytes, f.held_bytes + g.held_bytes, 0};
   }
-  quarantine_figures_t q = quarantine_figures(heap);
+  withheld_figures_t q = heap_is_checked(heap) ? heads->withheld(heap) : (withheld_figures_t){0};
   f.cached_bytes = min_size(q.bytes, f.live_bytes);
   f.live_blocks -= min_size(q.blocks, f.live_blocks);
   f.live_bytes -= f.cached_bytes;
@@ -102,9 +102,11 @@ static size_t shared_records(const arena_figures_t *arenas)
   return all - min_size(charged_metadata(), all);
 }
 
+static size_t observer_bytes(void) { return HAS_SYSTEM && observer ? observer->kept_bytes() : 0; }
+
 static size_t idle_of_process(const space_figures_t *f)
 {
-  return f->dirty_bytes + huge_left_bytes() + pages_kept() + space_left_bytes() + space_unpaid_bytes();
+  return f->dirty_bytes + huge_left_bytes() + observer_bytes() + space_left_bytes() + space_unpaid_bytes();
 }
 
 size_t heap_of_nobody_bytes(void)
@@ -121,8 +123,8 @@ size_t heap_of_nobody_bytes(void)
  * access. Under heaps_lock, which keeps the reserves. */
 static size_t mapped_by_process(const arena_figures_t *arenas)
 {
-  size_t bytes =
-    arenas->mapped_bytes + space_left_mapped() + metadata_mapped() + huge_mapped_bytes() + huge_apart_bytes() + pages_kept();
+  size_t bytes = arenas->mapped_bytes + space_left_mapped() + metadata_mapped() + huge_mapped_bytes() + huge_apart_bytes() +
+                 observer_bytes();
   for (const heap_t *heap = heaps_first(); heap; heap = heap->next)
     if (heap->region.kind == REGION_SLOTS)
       bytes += arena_mapped_bytes(heap->region.space.fixed);
@@ -223,7 +225,8 @@ static size_t largest_now(heap_t *heap, size_t *longest)
 size_t heap_largest(heap_t *heap)
 {
   size_t longest;
-  quarantine_empty(heap, "pool_heap_largest");
+  if (heap_is_checked(heap))
+    heads->release_withheld(heap, "pool_heap_largest");
   if (heap_has_granules(heap))
     granular_drain(heap);
   return largest_now(heap, &longest);

@@ -5,17 +5,13 @@
 #include "heap/fork.h"
 #include "bin/due.h"
 #include "heap/background.h"
-#include "heap/chance.h"
-#include "heap/export.h"
 #include "heap/helper_threads.h"
 #include "heap/large.h"
 #include "heap/locate.h"
-#include "heap/profile_text.h"
-#include "heap/walled.h"
+#include "heap/observer.h"
 #include "os/closure.h"
 #include "space/gate.h"
 #include "space/metadata.h"
-#include "space/pages.h"
 
 lock_t startup_lock;
 
@@ -97,9 +93,18 @@ static void reset_heaps(void)
     reset_depots(bin);
 }
 
-static lock_t *const leaves[] = {&bin_magazines_lock, &space_of_process.lock, &space_slots_lock, &guests_lock, &profile_lock,
-                                 &sites_lock,         &metadata_lock,         &pages_lock};
+static lock_t *const leaves[] = {&bin_magazines_lock, &space_of_process.lock, &space_slots_lock, &guests_lock};
 enum { LEAVES = sizeof leaves / sizeof *leaves };
+
+/* The metadata serves all others, so its lock is last. */
+static void for_each_leaf(void (*act)(lock_t *))
+{
+  for (size_t i = 0; i < LEAVES; i++)
+    act(leaves[i]);
+  for (size_t i = 0; observer && i < observer->lock_count; i++)
+    act(observer->locks[i]);
+  act(&metadata_lock);
+}
 
 /* Takes everything in the order in which it nests, so that no thread waits for the fork while the fork waits for it. */
 static void lock_everything(void)
@@ -126,8 +131,7 @@ static void lock_everything(void)
   gate_close(GATE_SYSTEM);
   lock_acquire(&huge_lock);
   for_each_region_lock(lock_acquire);
-  for (size_t i = 0; i < LEAVES; i++)
-    lock_acquire(leaves[i]);
+  for_each_leaf(lock_acquire);
 }
 
 /* Opens everything that lock_everything() took, but the object pools, which are open already. In which order is of no matter to
@@ -135,8 +139,7 @@ static void lock_everything(void)
  * was never locked here, and must not be opened. */
 static void open_everything(void (*open)(lock_t *))
 {
-  for (size_t i = LEAVES; i--;)
-    open(leaves[i]);
+  for_each_leaf(open);
   for_each_region_lock(open);
   open(&huge_lock);
   gate_open(GATE_SYSTEM, open);
@@ -158,11 +161,12 @@ static void open_everything(void (*open)(lock_t *))
 static void fork_prepare(void)
 {
   fork_locked = !os_single_threaded();
-  helpers_fork_prepare(fork_locked && (export_is_there() || background_is_there()));
+  helpers_fork_prepare(fork_locked && (background_is_there() || (observer && observer->has_helper())));
   if (fork_locked)
     lock_everything();
   space_note_fork();
-  chance_fork_prepare();
+  if (observer)
+    observer->fork_prepare();
 }
 
 /* Nothing was locked in a process with one thread (fork_locked). Object pools come first, while nobody can enter one into their
@@ -174,15 +178,15 @@ static void fork_parent(void)
   if (heap_dependents)
     heap_dependents->fork_parent();
   open_everything(lock_release);
-  profile_write_if_asked();
+  if (observer)
+    observer->fork_parent();
 }
 
 /* The locks are reset first, because giving back the spares of lost threads takes some of them. */
 static void fork_child(void)
 {
-  chance_fork_child();
-  sample_forget();
-  profile_fork_child();
+  if (observer)
+    observer->fork_child();
   if (!fork_locked)
     return;
   fork_lost_threads = true;
@@ -191,7 +195,8 @@ static void fork_child(void)
   open_everything(lock_reset);
   reset_heaps();
   threads_forget_others(large_give_lost_spares);
-  helpers_fork_child((export_fork_child() ? HELPER_EXPORT : 0) | (background_fork_child() ? HELPER_BACKGROUND : 0));
+  bool exports = observer && observer->fork_child_of_many();
+  helpers_fork_child((exports ? HELPER_EXPORT : 0) | (background_fork_child() ? HELPER_BACKGROUND : 0));
 }
 
 /* The exchange decides which thread registers. Registering may allocate, and so come here again. */

@@ -4,11 +4,10 @@
  * of a bin, with or without magazines. */
 #include "heap/free.h"
 #include "base/text.h"
+#include "heap/apart.h"
 #include "heap/dying.h"
 #include "heap/granular.h"
 #include "heap/large.h"
-#include "heap/profile.h"
-#include "heap/quarantine.h"
 #include "heap/tick.h"
 #include "misuse.h"
 #include "os/tool.h"
@@ -37,6 +36,37 @@ static void give_cached(heap_t *heap, bin_t *bin, void *block, const char *call)
     heap_after_slow_path(thread);
 }
 
+/* Another thread may have freed it since it was looked up. */
+static void give_granules(heap_t *heap, void *block, const char *call)
+{
+  if (unlikely(!granular_give(heap, block)))
+    heap_locate_block(heap, block, call, FREED_TWICE);
+}
+
+/* Another thread may have freed it since it was looked up. */
+static void give_mapping(const located_t *at, const char *call)
+{
+  KEEPS_FRAME();
+  if (!located_is_apart(at))
+    large_give_huge(at->heap, at->huge);
+  else if (unlikely(!apart_give(at->heap, apart_of(at->huge)->source, at->start, call)))
+    fatal_misuse_of_block(call, at->start, FREED_TWICE, at->heap, at->size, NULL);
+}
+
+void heap_give_uncached(const located_t *at, const char *call)
+{
+  KEEPS_FRAME();
+  void *start = at->start;
+  if (located_in_granules(at))
+    give_granules(at->heap, start, call);
+  else if (HAS_SYSTEM && at->huge)
+    give_mapping(at, call);
+  else if (!at->bin)
+    large_give_run(at->heap, at->run);
+  else
+    bin_put(at->bin, &start, 1);
+}
+
 /* A large block may be wiped by giving its pages back. A block of a slab shares them with others, and those of a block apart
  * are not the manager's. */
 void heap_wipe(const located_t *at, char *from, size_t size)
@@ -47,56 +77,10 @@ void heap_wipe(const located_t *at, char *from, size_t size)
     large_wipe(at->heap, from, size);
 }
 
-/* What malloc() gave is for free(), and so forth. A block of no such call, or freed by none, is anybody's. */
-static void verify_kind(const located_t *at, const char *call)
-{
-  static const char *const allocated_by[] = {"", OF_MALLOC, OF_NEW, OF_NEW_ARRAY};
-  block_kind_t kind = at->guard.kind, frees = kind_freed_by(call);
-  if (unlikely(kind && frees && kind != frees))
-    fatal_misuse_of_block(call, located_block(at), allocated_by[kind], at->heap, located_size(at), NULL);
-}
-
-/* Between the head that says it and the list, or the bin, that has the block, it is nowhere: a fork waits. Another thread may
- * have freed it since it was looked up. */
-static void give_closed(const located_t *at, const char *call, site_t site)
-{
-  KEEPS_FRAME();
-  heap_t *heap = at->heap;
-  if (unlikely(!guard_close(located_guarded(at, call, site)))) {
-    guard_say_sites(at->guard.allocated, at->guard.freed);
-    fatal_misuse_of_block(call, at->guard.block, FREED_TWICE, heap, at->guard.size, NULL);
-  }
-  if (heap_is_checked(heap)) {
-    quarantine_keep(at, call);
-    return;
-  }
-  if (heap->zero_on_free)
-    heap_wipe(at, at->start + GUARD_FRONT, at->size - GUARD_FRONT);
-  if (HAS_SYSTEM && unlikely(heap->marked))
-    os_tool_leave_order(heap);
-  heap_give_uncached(at, call);
-}
-
-static void give_headed(const located_t *at, const char *call, const void *caller)
-{
-  if (heap_is_checked(at->heap))
-    verify_kind(at, call);
-  if (located_is_apart(at)) {
-    if (at->heap->zero_on_free)
-      heap_wipe(at, at->start, at->size);
-    heap_give_uncached(at, call);
-    return;
-  }
-  site_t site = site_of(caller); /* outside: it may wait for the loader */
-  lock_t *gate = gate_enter(GATE_HEADED);
-  give_closed(at, call, site);
-  gate_leave(gate);
-}
-
-/* A head has the size that was asked for, and so has a block apart. But a sample of a profile is as large as its class. */
+/* A head has the size that was asked for, and so has a block apart, unless it stands for any block of its class. */
 static bool requested_size_is_known(const located_t *at)
 {
-  return at->guard.state || (located_is_apart(at) && !profile_has_block(at->huge));
+  return at->guard.state || (located_is_apart(at) && !apart_is_as_its_class(at->huge));
 }
 
 /* A caller that says another size or alignment frees another block than it thinks. Where neither is known it is believed. */
@@ -121,7 +105,7 @@ static inline __attribute__((always_inline)) void give_back(const located_t *at,
 {
   heap_t *heap = at->heap;
   if (heap_is_headed(heap)) {
-    give_headed(at, call, caller);
+    heads->give(at, call, caller);
     return;
   }
   if (heap->zero_on_free)

@@ -24,6 +24,9 @@ void heap_give_back(const located_t *at, const char *call, const void *caller);
  */
 void heap_verify_sized(const void *block, size_t size, size_t alignment, const char *call);
 
+/* A block is returned to where it is from, past the caches of threads. */
+void heap_give_uncached(const located_t *at, const char *call);
+
 /* Zeroes `size` bytes of a block, or of what holds it, from `from` on. */
 void heap_wipe(const located_t *at, char *from, size_t size);
 

@@ -3,7 +3,7 @@
  * Bytes become granules here, and pages become money. */
 #include "heap/granular.h"
 #include "base/granules_kept.h"
-#include "heap/guard.h"
+#include "base/pattern.h"
 #include "option.h"
 #include "os/closure.h"
 #include "space/sleeper.h"
@@ -65,7 +65,7 @@ static void note_dirty(heap_region_t *region, size_t page, bool dirty)
 
 static void fill_page(heap_t *heap, size_t page)
 {
-  guard_fill(address_of(heap, page_start(page)), page_bytes(&heap->region.granules, page));
+  dead_fill(address_of(heap, page_start(page)), page_bytes(&heap->region.granules, page));
 }
 
 /* A block [from, to) is about to be the first in some pages, which have been charged. In a checked heap such a page has the
@@ -358,7 +358,7 @@ static void fill_blocks(heap_t *heap)
   const granules_t *g = &heap->region.granules;
   for (size_t i = 0; (i = granules_next(g, i)) != GRANULES_NONE;) {
     size_t end = granules_end(g, i);
-    guard_fill(address_of(heap, i), (end - i) << GRANULE_LOG2);
+    dead_fill(address_of(heap, i), (end - i) << GRANULE_LOG2);
     i = end;
   }
 }

@@ -3,7 +3,7 @@
  * A bin is made by the first request of its class and stays as long as the heap (H1). So its address is read without a lock,
  * and only its making takes one. */
 #include "heap/heap.h"
-#include "heap/guard.h"
+#include "heap/heads.h"
 #include "option.h"
 #include "os/closure.h"
 

@@ -31,6 +31,8 @@
   /* options of a heap */ \
   TEXT(LEFT_OUT, "the library is built without what the options ask for", "the library is built without %s", \
        "Leave out the option, or build the firmware's library with it.") \
+  TEXT(NEEDS_DEBUG, "only the debug library has this", "only the debug library has %s", \
+       "Run the program with the debug library (docs/debug_library.md).") \
   TEXT(MEMORY_SIZE_IS_0, "memory_size is 0, with memory", "memory_size is 0, with memory", \
        "Set memory_size to the bytes of the buffer.") \
   TEXT(MEMORY_IS_NULL, "memory is NULL, with a memory_size", "memory is NULL, with a memory_size of %u", \

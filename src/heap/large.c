@@ -4,6 +4,7 @@
  * changes them is inside GATE_LARGE, and a fork finds them in agreement. */
 #include "heap/large.h"
 #include "bin/due.h"
+#include "heap/observer.h"
 #include "misuse.h"
 #include "os/closure.h"
 #include "space/gate.h"
@@ -97,14 +98,20 @@ static void tick_region(heap_t *heap)
     }
 }
 
+/* Only a block that an observer noted leads to an entry. */
+static void leave_profile(void *entry, const void *block)
+{
+  if (HAS_SYSTEM && unlikely(entry != NULL))
+    observer->note_end(entry, block);
+}
+
 /* Gives a run back. A spare was not counted as live. */
 static void give_run(heap_t *heap, run_t *run, bool is_live)
 {
   lock_t *gate = gate_enter(GATE_LARGE);
   if (is_live)
     count(heap, -1, -(ptrdiff_t)run->size);
-  if (HAS_SYSTEM)
-    profile_leave(run->entry, run->start);
+  leave_profile(run->entry, run->start);
   unlink_run(heap, run);
   add_figure(&heap->large_held, -(ptrdiff_t)run_bytes(arena_of(heap->space, run->start), run));
   space_give_charged(heap->space, &heap->budget, run);
@@ -229,7 +236,7 @@ void large_give_huge(heap_t *heap, huge_t *huge)
   lock_t *gate = gate_enter(GATE_LARGE);
   count(heap, -1, -(ptrdiff_t)bytes);
   add_figure(&heap->large_held, -(ptrdiff_t)bytes);
-  profile_leave(huge->entry, huge_block(huge));
+  leave_profile(huge->entry, huge_block(huge));
   huge_give(huge);
   budget_discharge(&heap->budget, bytes);
   gate_leave(gate);
@@ -346,7 +353,7 @@ static run_t *run_at(const void *block)
 }
 
 /* The caller has the block, so nothing else changes its descriptor. */
-bool large_note_entry(void *block, profile_entry_t *entry)
+bool large_note_entry(void *block, void *entry)
 {
   const arena_t *arena = space_arena_at(window_slot_of(block));
   run_t *run = arena ? run_of(arena, block) : NULL;
@@ -356,7 +363,7 @@ bool large_note_entry(void *block, profile_entry_t *entry)
     before = run->entry;
     run->entry = entry;
   }
-  profile_leave(before, block);
+  leave_profile(before, block);
   return live;
 }
 

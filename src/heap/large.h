@@ -5,7 +5,6 @@
 #define LARGE_H
 
 #include "heap/heap.h"
-#include "heap/profile_lines.h"
 
 /* NULL: no memory. *past is what is known of what they hold, *usable their size. */
 void *large_take(heap_t *heap, size_t size, size_t alignment, block_past_t *past, size_t *usable);
@@ -28,7 +27,7 @@ bool large_is_huge(const heap_t *heap, size_t size, size_t alignment);
 
 /* A live block that is a run or a mapping leads to an entry of a profile until it ends, and from now on to this one, or to
  * none. False: it is neither. */
-bool large_note_entry(void *block, profile_entry_t *entry);
+bool large_note_entry(void *block, void *entry);
 
 /* Keeps a block of the default heap that the thread frees as a spare, and takes one again, without a lock. False: it is not
  * kept. NULL: there is no spare of that length. */

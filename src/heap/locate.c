@@ -5,8 +5,8 @@
 #include "heap/locate.h"
 #include "heap/apart.h"
 #include "heap/granular.h"
+#include "heap/observer.h"
 #include "heap/tool_source.h"
-#include "heap/walled.h"
 #include "misuse.h"
 #include "os/closure.h"
 #include <stddef.h>
@@ -93,15 +93,13 @@ static void ask_slab(question_t *q)
 
 /* Reads the guard of a checked heap's block. It stands in the block's own memory, which another thread may be about to give
  * back, so it is read while the lock that keeps the memory is held. */
-static void look_at_guard(question_t *q, const heap_t *heap, const char *start, size_t size)
+static void look_at_head(question_t *q, const heap_t *heap, const char *start, size_t size)
 {
   if (likely(!heap_is_headed(heap)) || q->is_returned)
     return;
-  q->at.guard = guard_look(start, size);
+  q->at.guard = heads->look(start, size);
   if (q->verifies)
-    guard_verify_live(
-      (guarded_t){.start = (char *)(uintptr_t)start, .usable = size, .heap = heap, .call = q->verifies, .marked = heap->marked},
-      q->alone);
+    heads->verify(heap, (char *)(uintptr_t)start, size, q->verifies, q->alone);
 }
 
 /* The end of a slab may be too short for a block, and then there is nothing to read. */
@@ -109,7 +107,7 @@ static void look_in_slab(question_t *q, const bin_t *bin, const run_t *slab)
 {
   size_t index = bin_block_index(bin, slab, q->address);
   if (index < slab->capacity)
-    look_at_guard(q, bin->heap, slab->start + index * bin->block_size, bin->block_size);
+    look_at_head(q, bin->heap, slab->start + index * bin->block_size, bin->block_size);
 }
 
 /* Called under the lock of the run's space. A slab's block is looked at later, under its bin's lock. A bin of one thread has no
@@ -135,7 +133,7 @@ static void ask_run(const arena_t *arena, const run_t *run, void *context)
   if (!at->bin && at->start)
     at->live = kind == RUN_LARGE && (size_t)((const char *)q->address - at->start) < at->size;
   if (!at->bin && at->live)
-    look_at_guard(q, at->heap, at->start, at->size);
+    look_at_head(q, at->heap, at->start, at->size);
 }
 
 /* The record says what the guard of a checked heap's block would. What else is in the range is with no caller. */
@@ -146,7 +144,7 @@ static void ask_apart(question_t *q, const huge_t *huge)
   q->at = (located_t){.heap = huge->owner, .huge = (huge_t *)(uintptr_t)huge, .start = block, .size = size};
   q->at.live = (size_t)((const char *)q->address - block) < max_size(size, 1);
   q->at.guard.kind = apart_of(huge)->kind;
-  if (heap_is_headed(q->at.heap))
+  if (heap_moves_blocks(q->at.heap))
     q->at.guard = (guard_look_t){
       .state = GUARD_LIVE, .kind = apart_of(huge)->kind, .block = block, .size = size, .allocated = apart_of(huge)->site};
   if (q->verifies && apart_of(huge)->source->verify)
@@ -166,7 +164,7 @@ static void ask_huge(huge_t *huge, void *context)
     return;
   }
   q->at = (located_t){.heap = huge->owner, .huge = huge, .start = huge_start(huge), .size = huge_size(huge), .live = true};
-  look_at_guard(q, q->at.heap, q->at.start, q->at.size);
+  look_at_head(q, q->at.heap, q->at.start, q->at.size);
 }
 
 static heap_t *heap_of_space(const space_t *space) { return (heap_t *)((uintptr_t)space - offsetof(heap_t, region.space)); }
@@ -192,7 +190,7 @@ static void ask_granules(question_t *q, heap_t *heap)
   if (at->start) {
     at->heap = heap;
     at->live = true;
-    look_at_guard(q, heap, at->start, at->size);
+    look_at_head(q, heap, at->start, at->size);
   }
   if (!solo)
     lock_release(&heap->lock);
@@ -309,7 +307,7 @@ located_t heap_locate(const void *address)
   located_t at = q.at;
   if (at.live && at.bin)
     at.live = is_with_a_caller(&at);
-  if (at.live && heap_is_headed(at.heap))
+  if (at.live && (heap_is_headed(at.heap) || at.guard.state))
     be_without_guard(&at, address);
   lock_release(&heaps_lock);
   return at;
@@ -351,25 +349,21 @@ static bool was_freed(const located_t *at, const void *block)
 COLD static _Noreturn void not_live(const located_t *at, const heap_t *given_to, const void *block, const char *call,
                                     const char *if_freed)
 {
-  walled_look_t walled;
   if (HAS_SYSTEM && blocks_are_malloced)
     tool_report(at->heap, block);
-  if (HAS_SYSTEM && !at->heap && walled_look(block, &walled)) {
-    bool twice = walled.freed && walled.block == block;
-    if (twice)
-      fatal_say_places(&walled.allocated_by, &walled.freed_by);
-    fatal_misuse_of_block(call, block, twice ? if_freed : NOT_A_BLOCK, twice ? walled.heap : NULL, walled.size, given_to);
-  }
+  if (HAS_SYSTEM && !at->heap && observer)
+    observer->explain_dead(block, call, if_freed, given_to);
   bool freed = was_freed(at, block), known = freed && located_block(at) == block;
-  if (known)
-    guard_say_sites(at->guard.allocated, at->guard.freed);
+  if (known && heap_is_headed(at->heap))
+    heads->say_sites(at->guard.allocated, at->guard.freed);
   fatal_misuse_of_block(call, block, freed ? if_freed : NOT_A_BLOCK, known ? at->heap : NULL, known ? located_size(at) : 0,
                         given_to);
 }
 
 COLD static _Noreturn void not_of_heap(const located_t *at, const heap_t *given_to, const char *call)
 {
-  guard_say_sites(at->guard.allocated, at->guard.freed);
+  if (heap_is_headed(at->heap))
+    heads->say_sites(at->guard.allocated, at->guard.freed);
   fatal_misuse_of_block(call, located_block(at), NOT_OF_HEAP, at->heap, located_size(at), given_to);
 }
 
@@ -382,7 +376,7 @@ COLD static void look_closer(const located_t *at, const heap_t *given_to, const 
     not_live(at, given_to, block, call, if_freed);
   if (heap_is_headed(at->heap) && !at->guard.state && (size_t)(block - at->start) >= GUARD_FRONT &&
       (uintptr_t)block % BLOCK_ALIGNMENT == 0)
-    guard_damaged(located_guarded(at, call, 0), block);
+    heads->damaged(at, block, call);
   if (heap_is_headed(at->heap) && (at->guard.state != GUARD_LIVE || at->guard.block != block))
     not_live(at, given_to, block, call, if_freed);
 }

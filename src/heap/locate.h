@@ -4,7 +4,7 @@
 #ifndef LOCATE_H
 #define LOCATE_H
 
-#include "heap/guard.h"
+#include "heap/heads.h"
 #include "heap/heap.h"
 
 /* What a block is, of whatever heap. `heap` NULL: it is none of the manager's. */
@@ -29,19 +29,6 @@ static inline bool located_is_apart(const located_t *at) { return HAS_SYSTEM && 
 /* It was cut from granules: it is neither of a slab nor a run nor a mapping. */
 static inline bool located_in_granules(const located_t *at) { return !HAS_SYSTEM || (!at->run && !at->huge && at->heap); }
 
-/* What holds a block with a head, for a call at a site. */
-static inline guarded_t located_guarded(const located_t *at, const char *call, site_t site)
-{
-  return (guarded_t){.start = at->start,
-                     .usable = at->size,
-                     .heap = at->heap,
-                     .call = call,
-                     .in_granules = located_in_granules(at),
-                     .head_only = !heap_is_checked(at->heap),
-                     .site = site,
-                     .marked = at->heap->marked};
-}
-
 /* Says what is at any address at all; of a checked heap's block without its guard. */
 located_t heap_locate(const void *address);
 
@@ -59,7 +46,7 @@ bool heap_has_cached_block(heap_t *heap, size_t size_class, const void *block);
 /* The same of what holds a checked heap's block that came back. */
 located_t heap_locate_returned(const char *start);
 
-/* Ends the program if the checked heap's block around an address is live and was written to outside (guard_verify_live). */
+/* Has the head, or the source, of the live block around an address verified, while the block stays where it is. */
 void heap_verify_around(const char *address, bool alone, const char *call);
 
 /* Memory of a caller in which a heap lives. */

@@ -5,9 +5,7 @@
 #include "heap/apart.h"
 #include "heap/dying.h"
 #include "heap/granular.h"
-#include "heap/guard.h"
 #include "heap/large.h"
-#include "heap/profile.h"
 #include "heap/tick.h"
 #include "misuse.h"
 #include "os/tool.h"
@@ -36,7 +34,7 @@ static void shrink_in_place(located_t *at, size_t size, const char *call, const 
   KEEPS_FRAME();
   wipe_tail(at, size);
   if (located_is_apart(at)) {
-    if (!profile_has_block(at->huge))
+    if (!apart_is_as_its_class(at->huge))
       apart_shorten(at->heap, at->huge, size, call);
   } else if (HAS_SYSTEM && at->huge)
     large_resize_huge(at->heap, at->huge, size, false);
@@ -54,22 +52,21 @@ static bool is_worth_moving(const located_t *at, size_t size)
   if (size > at->size / 2 || located_in_granules(at))
     return false;
   unsigned c = heap_class_for(at->heap, size, 1);
-  if (located_is_apart(at) && profile_has_block(at->huge))
+  if (located_is_apart(at) && apart_is_as_its_class(at->huge))
     return c != heap_class_for(at->heap, at->size, 1);
   if (HAS_SYSTEM && at->huge)
     return c || !large_is_huge(at->heap, size, 1);
   return at->bin ? c != at->bin->size_class : c != 0;
 }
 
-/* A heap whose blocks have heads refuses: its blocks move when their size changes, so that a use of the old address is found
- * (reallocate_headed()). */
+/* A heap that moves its blocks when their size changes refuses (reallocate_moving()). */
 BY_REGISTER bool heap_resize_in_place(void *block, size_t size, const char *call)
 {
   KEEPS_FRAME();
   if (process_is_ending())
     return false;
   located_t at = heap_locate_block(NULL, block, call, FREED_BEFORE);
-  if (heap_is_headed(at.heap) || size > PTRDIFF_MAX - 2 * UNIT)
+  if (at.guard.state || size > PTRDIFF_MAX - 2 * UNIT)
     return false;
   if (size > at.size)
     return heap_lengthen(&at, size, false, __builtin_return_address(0));
@@ -88,9 +85,9 @@ static void *copy_to(void *to, const located_t *at, size_t size, const char *cal
   return to;
 }
 
-/* A block with a head moves, so that a later use of its old address is found. One that becomes smaller stays if there is no
- * room for another, because that must not fail. */
-static void *reallocate_headed(heap_t *heap, const located_t *at, size_t size, const char *call, const void *caller)
+/* The block moves, so that a later use of its old address is found. One that becomes smaller stays if there is no room for
+ * another, because that must not fail. */
+static void *reallocate_moving(heap_t *heap, const located_t *at, size_t size, const char *call, const void *caller)
 {
   KEEPS_FRAME();
   /* The same size keeps its address: nothing has changed for the caller. */
@@ -105,7 +102,7 @@ static void *reallocate_headed(heap_t *heap, const located_t *at, size_t size, c
   if (located_is_apart(at))
     apart_shorten(at->heap, at->huge, size, call);
   else
-    guard_shorten(located_guarded(at, call, 0), size);
+    heads->shorten(at, size, call);
   return at->guard.block;
 }
 
@@ -148,8 +145,8 @@ static inline __attribute__((always_inline)) void *reallocate_located(heap_t *he
     return reallocate_dying(block, size);
   located_t at = heap_locate_block(heap, block, call, FREED_BEFORE);
   heap_t *to_heap = heap ? heap : at.heap;
-  if (heap_is_headed(at.heap))
-    return reallocate_headed(to_heap, &at, size, call, caller);
+  if (at.guard.state)
+    return reallocate_moving(to_heap, &at, size, call, caller);
   if (size <= at.size)
     return reallocate_smaller(to_heap, &at, size, call, caller);
   /* A size that could overflow when it is rounded goes on to the allocation, which refuses it. */

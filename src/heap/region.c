@@ -5,7 +5,7 @@
 #include "heap/region.h"
 #include "bin/slabs.h"
 #include "heap/granular.h"
-#include "heap/guard.h"
+#include "heap/heads.h"
 #include "heap/invalid.h"
 #include "option.h"
 #include "space/metadata.h"

@@ -3,8 +3,8 @@
 #include "heap/apart.h"
 #include "heap/fork.h"
 #include "heap/granular.h"
+#include "heap/heads.h"
 #include "heap/large.h"
-#include "heap/quarantine.h"
 #include "heap/tick.h"
 #include "heap/tool_source.h"
 #include "heap/walk.h"
@@ -49,14 +49,6 @@ static bool wipe_visited(const pool_block_t *block, void *context)
   return true;
 }
 
-/* The last moment at which a write outside of a block, or to one that was freed, is seen. A thread that a fork has lost may
- * have been in the middle of one. */
-static void end_checks(heap_t *heap, const char *call)
-{
-  heap_verify(heap, !fork_lost_threads, call);
-  quarantine_forget(heap);
-}
-
 static void end_blocks_of_region(heap_t *heap)
 {
   if (HAS_SYSTEM && unlikely(heap->marked))
@@ -73,7 +65,7 @@ void heap_end_blocks(heap_t *heap, bool for_good)
 {
   drop_dependents(heap, for_good);
   if (HAS_SYSTEM && heap_is_checked(heap))
-    end_checks(heap, end_call(for_good));
+    heads->end_all(heap, !fork_lost_threads, end_call(for_good));
   if (heap->zero_on_free)
     heap_walk(heap, wipe_visited, heap);
   if (HAS_SYSTEM && heap->cached)

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "heap/startup.h"
 #include "heap/background.h"
-#include "heap/chance.h"
 #include "heap/dying.h"
-#include "heap/export.h"
 #include "heap/fork.h"
-#include "heap/profile.h"
+#include "heap/observer.h"
 #include "heap/tick.h"
 #include "heap/tool_source.h"
-#include "heap/walled.h"
 #include "misuse.h"
 #include "option.h"
+
+bool slow_paths_are_observed;
 
 heap_t default_heap = {.mark = HEAP_LIVE_MARK, .class_most = SIZE_CACHED, .name = "default"};
 
@@ -41,6 +40,8 @@ COLD bool manager_bring_up(void)
   bool up = manager_came_up;
   if (!up) {
     option_read();
+    if (!observer)
+      option_refuse_debug();
     os_has_names = settings.names;
     tool_settle();
     up = space_init();
@@ -52,25 +53,23 @@ COLD bool manager_bring_up(void)
     default_heap.headed = settings.checked || settings.guarded || settings.sites;
     default_heap.cached = !default_heap.headed;
     default_heap.plane = default_heap.headed ? BIN_PLANE_NONE : BIN_PLANE_DEFAULT;
-    if (!tool_begin_if(&default_heap))
-      walled_begin_if(&default_heap, settings.guarded);
+    if (!tool_begin_if(&default_heap) && observer)
+      observer->begin_heap(&default_heap, settings.guarded);
     fatal_before_abort = before_abort;
     fatal_heap_name = name_to_say;
-    slow_paths_count = settings.guard_sample != 0;
-    if (settings.profile_file[0])
-      profile_start_first();
+    if (observer)
+      observer->bring_up();
     heap_size_depots(os_processors());
-    chance_begin();
     background_tick = heap_tick_all;
     threads_init(heap_end_of_thread, heap_flush_own, heap_flush_thread, background_note_last);
     reach_default_if();
     __atomic_store_n(&manager_came_up, true, __ATOMIC_RELEASE);
   }
   lock_release(&startup_lock);
-  fork_watch();              /* may allocate */
-  walled_load_once_wanted(); /* and so may this, which is a block of a manager that has come up */
-  export_begin_if();         /* and these */
-  background_begin_if();
+  fork_watch(); /* may allocate */
+  if (observer)
+    observer->has_come_up(); /* and so may this, which is a block of a manager that has come up */
+  background_begin_if();     /* and this */
   return up;
 }
 
@@ -93,6 +92,6 @@ __attribute__((constructor(FIRST_CONSTRUCTOR))) static void start(int argument_c
   os_can_fence_others();
   os_note_environment(variables);
   tool_look();
-  if (option_wants_stacks())
-    os_load_stacks(); /* last: it may allocate */
+  if (observer)
+    observer->note_options(); /* last: it may allocate */
 }

@@ -6,17 +6,16 @@
 #include "heap/tick.h"
 #include "bin/due.h"
 #include "heap/background.h"
-#include "heap/export.h"
 #include "heap/figures.h"
 #include "heap/granular.h"
+#include "heap/heads.h"
 #include "heap/helper_threads.h"
 #include "heap/large.h"
-#include "heap/quarantine.h"
+#include "heap/observer.h"
 #include "option.h"
 #include "space/gate.h"
 #include "space/metadata.h"
 #include "space/pace.h"
-#include "space/pages.h"
 
 enum {
   BINS_PER_LOOK = 32,   /* one caller ticks at most so many bins, however many are due */
@@ -158,7 +157,8 @@ static void begin_tick_if_due(uint64_t now)
 
 COLD static void begin_helpers_due(void)
 {
-  export_begin_due();
+  if (observer)
+    observer->tick();
   background_begin_due();
 }
 
@@ -251,7 +251,8 @@ bool heap_tick_all(void)
  * slabs. */
 void heap_drain(heap_t *heap, const char *call)
 {
-  quarantine_empty(heap, call);
+  if (heap_is_checked(heap))
+    heads->release_withheld(heap, call);
   thread_t *thread = HAS_SYSTEM ? thread_current() : NULL;
   magazines_t *magazines = HAS_SYSTEM ? heap_enter(heap, thread) : NULL;
   if (magazines) {
@@ -305,7 +306,7 @@ size_t heap_trim(heap_t *heap, size_t keep)
   heap_drain(heap, "pool_heap_trim");
   purged += (size_t)(space_figures(heap->space).purged_bytes - purged_before);
   /* Mappings and records are the process's, so only a trim of the default heap gives them back. */
-  purged += all ? huge_unmap_left() + metadata_trim() + pages_trim() : 0;
+  purged += all ? huge_unmap_left() + metadata_trim() + (observer ? observer->trim() : 0) : 0;
   purged += space_purge(heap->space, before + keep);
   if (!keep)
     purged += purge_slabs(heap);

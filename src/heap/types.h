@@ -85,8 +85,9 @@ struct pool_heap {
   bool reached;                     /* what threads have cached of it is within reach of the others */
   uint8_t plane;                    /* BIN_PLANE_*, of its bins */
   bool apart;                       /* its blocks, or samples of them, are apart: see apart_source */
-  bool headed;                      /* its blocks have heads (guard.h): it is checked, or has sites */
-  bool walled_unasked;              /* guarded by an option of the process alone: not beside a budget */
+  bool headed;                      /* its blocks have heads (heap/heads.h): it is checked, or records sites */
+  bool moves_blocks;                /* realloc() moves each, so that a use of the old address is found */
+  bool guarded_unasked;             /* by an option of the process alone: not beside a budget */
   bool marked;                      /* a tool is told what may be touched of its memory: a guest that is checked */
   bool marked_inside;               /* and that memory is in a block of another such guest */
   bool plain_granules;              /* its region is of granules, whose blocks need neither guard nor wipe */
@@ -142,9 +143,10 @@ typedef struct bin_record {
 /* False of NULL, and of a heap that was destroyed: its record is used again for heaps alone. */
 static inline bool heap_is_live(const heap_t *heap) { return heap && heap->mark == HEAP_LIVE_MARK; }
 
-/* What may be left out of a firmware is asked for by these. */
+/* What may be left out of a firmware is asked for by these. A heap whose blocks have heads moves them, too. */
 static inline bool heap_is_checked(const heap_t *heap) { return HAS_CHECKS && heap->checked; }
 static inline bool heap_is_headed(const heap_t *heap) { return HAS_CHECKS && heap->headed; }
+static inline bool heap_moves_blocks(const heap_t *heap) { return heap_is_headed(heap) || (HAS_SYSTEM && heap->moves_blocks); }
 static inline heap_t *heap_overflow(const heap_t *heap) { return HAS_OVERFLOW ? heap->overflow : NULL; }
 
 enum { GRANULE_LOG2 = 4 };

@@ -3,6 +3,7 @@
  * Options that contradict each other are refused, not interpreted: a caller's memory with a reserve, a reserve beyond the
  * budget, memory that is to be locked of a heap that has none of its own. */
 #include "heap/valid.h"
+#include "heap/heads.h"
 #include "heap/invalid.h"
 
 enum {
@@ -73,11 +74,18 @@ static bool dense_is_valid(const pool_heap_options_t *o)
   return !(o->flags & POOL_HEAP_DENSE) || possible || invalid(INVALID_DENSE, o->flags, SMALL_REGION);
 }
 
+static const char *name_of_flag(unsigned flags)
+{
+  return flags & POOL_HEAP_GUARDED ? "POOL_HEAP_GUARDED" : flags & POOL_HEAP_CHECKED ? "POOL_HEAP_CHECKED" : "POOL_HEAP_SITES";
+}
+
 bool heap_options_are_valid(const pool_heap_options_t *o)
 {
   unsigned unknown = o->flags & ~(unsigned)FLAGS_KNOWN;
   if (unknown)
     return invalid(INVALID_FLAGS, o->flags, unknown);
+  if (HAS_SYSTEM && !heads && o->flags & (POOL_HEAP_CHECKED | POOL_HEAP_SITES | POOL_HEAP_GUARDED))
+    return invalid(INVALID_NEEDS_DEBUG, (uintptr_t)name_of_flag(o->flags));
   if (!HAS_CHECKS && o->flags & POOL_HEAP_CHECKED)
     return invalid(INVALID_LEFT_OUT, (uintptr_t) "checks");
   if (!HAS_OVERFLOW && o->overflow)

@@ -4,9 +4,9 @@
 #include "heap/walk.h"
 #include "heap/dying.h"
 #include "heap/granular.h"
-#include "heap/guard.h"
 #include "heap/large.h"
-#include "heap/quarantine.h"
+#include "heap/locate.h"
+#include "heap/observer.h"
 #include "space/gate.h"
 #include <string.h>
 
@@ -21,14 +21,12 @@ typedef struct walk {
   bin_t *bin;
   char *start, *end;
   size_t size;
-  /* Of heap_verify(): instead of visits */
-  const char *verifies;
-  bool alone;
+  heap_visit_start_fn *visit_start; /* or this, with what holds a block */
 } walk_t;
 
 static bool tell(const walk_t *walk, char *start, size_t size, site_t site, uintptr_t number)
 {
-  walked_t walked = {{start, size, site_address(site)}, site, number};
+  walked_t walked = {{start, size, site && observer ? observer->address_of(site) : NULL}, site, number};
   return walk->visit_site ? walk->visit_site(&walked, walk->context) : walk->visit(&walked.block, walk->context);
 }
 
@@ -36,13 +34,11 @@ static bool tell(const walk_t *walk, char *start, size_t size, site_t site, uint
  * believed has its turn when it is freed. */
 static bool visit_block(const walk_t *walk, char *start, size_t size)
 {
-  if (walk->verifies) {
-    heap_verify_around(start, walk->alone, walk->verifies);
-    return true;
-  }
+  if (walk->visit_start)
+    return walk->visit_start(start, walk->context);
   if (!heap_is_headed(walk->heap))
     return tell(walk, start, size, 0, 0);
-  guard_look_t guard = guard_look(start, size);
+  guard_look_t guard = heads->look(start, size);
   return guard.state != GUARD_LIVE || tell(walk, guard.block, guard.size, guard.allocated, guard.number);
 }
 
@@ -140,8 +136,8 @@ static bool walk_huge(const walk_t *walk)
     return true; /* nobody else's have to be looked at */
   for (const char *from = NULL; (huge = huge_next(walk->heap, from)) != NULL;) {
     char *start = huge_start(huge);
-    bool go_on = huge->is_apart && !walk->verifies ? tell(walk, huge_block(huge), huge_usable(huge), apart_of(huge)->site, 0)
-                                                   : visit_block(walk, start, huge_size(huge));
+    bool go_on = huge->is_apart && !walk->visit_start ? tell(walk, huge_block(huge), huge_usable(huge), apart_of(huge)->site, 0)
+                                                      : visit_block(walk, start, huge_size(huge));
     if (!go_on)
       return false;
     from = start + 1;
@@ -208,12 +204,8 @@ bool heap_walk_sites(heap_t *heap, bool beside, heap_visit_fn *visit, void *cont
   return walk_all(&walk, heap);
 }
 
-/* Nothing has to be flushed: no thread caches blocks of such a heap. */
-void heap_verify(heap_t *heap, bool alone, const char *call)
+bool heap_walk_starts(heap_t *heap, heap_visit_start_fn *visit, void *context)
 {
-  if (!heap_is_checked(heap))
-    return;
-  walk_t walk = {.heap = heap, .verifies = call, .alone = alone};
-  quarantine_verify(heap, call);
-  walk_all(&walk, heap);
+  walk_t walk = {.heap = heap, .visit_start = visit, .context = context};
+  return walk_all(&walk, heap);
 }

@@ -4,8 +4,8 @@
 #ifndef HEAP_WALK_H
 #define HEAP_WALK_H
 
+#include "heap/heads.h"
 #include "heap/heap.h"
-#include "heap/sites.h"
 #include <tidepool/heap.h>
 
 /* Calls `visit` with each block that is live, until it returns false. As pool_heap_walk(). */
@@ -21,8 +21,9 @@ typedef struct walked {
 typedef bool heap_visit_fn(const walked_t *walked, void *context);
 bool heap_walk_sites(heap_t *heap, bool beside, heap_visit_fn *visit, void *context);
 
-/* Looks at all live blocks of a checked heap, and at those in quarantine: ends the program if one was written to where nobody
- * may write. `alone`: as for guard_verify_live(). */
-void heap_verify(heap_t *heap, bool alone, const char *call);
+/* Calls `visit` with the memory that holds each live block, with its head if it has one. Nothing is flushed, so no thread may
+ * cache blocks of the heap. */
+typedef bool heap_visit_start_fn(char *start, void *context);
+bool heap_walk_starts(heap_t *heap, heap_visit_start_fn *visit, void *context);
 
 #endif

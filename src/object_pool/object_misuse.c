@@ -2,12 +2,12 @@
  *
  * A message names the pool, because an address says little to its reader. The name is the program's, so it is quoted. */
 #include "object_pool/object_misuse.h"
+#include "base/pattern.h"
 #include "base/text.h"
-#include "heap/guard.h"
 #include "heap/invalid.h"
+#include "heap/observer.h"
 #include "misuse.h"
 #include "os/os.h"
-#include "os/places.h"
 
 static void say_pool(text_t *text, const object_pool_t *pool)
 {
@@ -36,7 +36,6 @@ void misuse_say_left(const object_pool_t *pool, size_t live)
 {
   char buffer[400];
   text_t text = {buffer, sizeof buffer - 1, 0};
-  place_t place = {.address = pool->created_by};
   text_string(&text, "tidepool:");
   say_pool(&text, pool);
   text_string(&text, ENDED_WITH);
@@ -44,17 +43,16 @@ void misuse_say_left(const object_pool_t *pool, size_t live)
   text_string(&text, live == 1 ? " object of " : " objects of ");
   text_grouped(&text, pool->object_size);
   text_string(&text, " bytes live");
-  if (place.address) {
-    places_find(&place, 1);
+  if (pool->created_by && observer) {
     text_string(&text, ", created by ");
-    place_say(&text, &place);
+    observer->say_place(&text, pool->created_by);
   }
   size_t length = min_size(text.length, text.size);
   buffer[length++] = '\n';
   os_write_kept_error(buffer, length);
 }
 
-void misuse_fill_dead(const object_pool_t *pool, void *object) { guard_fill(object, pool->object_size); }
+void misuse_fill_dead(const object_pool_t *pool, void *object) { dead_fill(object, pool->object_size); }
 
 COLD static _Noreturn void written_after_put(const object_pool_t *pool, const void *object, size_t offset, const char *call)
 {
@@ -71,12 +69,12 @@ COLD static _Noreturn void written_after_put(const object_pool_t *pool, const vo
   fatal_misuse(call, object, buffer);
 }
 
-bool misuse_was_written(const object_pool_t *pool, const void *object) { return !guard_is_dead(object, pool->object_size); }
+bool misuse_was_written(const object_pool_t *pool, const void *object) { return !is_dead(object, pool->object_size); }
 
 /* The first wrong byte ends the program: its offset is what leads to the culprit. */
 void misuse_verify_dead(const object_pool_t *pool, const void *object, const char *call)
 {
-  const char *written = guard_find_written(object, pool->object_size);
+  const char *written = dead_find_written(object, pool->object_size);
   if (unlikely(written != NULL))
     written_after_put(pool, object, (size_t)(written - (const char *)object), call);
 }

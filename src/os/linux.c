@@ -317,19 +317,6 @@ bool os_grants_huge_pages(void)
   return strstr(text, "[madvise]") != NULL;
 }
 
-/* What Linux has unless it was told otherwise, if it does not say. */
-enum { MAPPINGS_USUAL = 65530 };
-
-size_t os_mappings_most(void)
-{
-  char text[32];
-  size_t count = 0;
-  read_head("/proc/sys/vm/max_map_count", text, sizeof text);
-  for (const char *c = text; *c >= '0' && *c <= '9'; c++)
-    count = count * 10 + (size_t)(*c - '0');
-  return count ? count : MAPPINGS_USUAL;
-}
-
 /* There is no call for it. Linux splits a huge page when it is told of a part of it that it will not be used soon. */
 void os_split_huge_page(void *address)
 {

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #endif
 #include "base/bits.h"
+#include "os/linux_lines.h"
 #include "os/os.h"
 #include "os/thread_local.h"
 #include <errno.h>
@@ -205,23 +206,6 @@ void os_wake(uint32_t *word)
   errno = saved;
 }
 
-enum { WAIT_SHARED = 0, WAKE_SHARED = 1 };
-
-void os_wait_shared(uint32_t *word, uint32_t value, unsigned most_ms)
-{
-  int saved = errno;
-  struct timespec most = {most_ms / 1000, most_ms % 1000 * 1000000L};
-  syscall(SYS_futex, word, WAIT_SHARED, value, &most, NULL, 0);
-  errno = saved;
-}
-
-void os_wake_shared(uint32_t *word)
-{
-  int saved = errno;
-  syscall(SYS_futex, word, WAKE_SHARED, INT_MAX, NULL, NULL, 0);
-  errno = saved;
-}
-
 const char *const os_helper_names[OS_HELPERS] = {[OS_EXPORT] = "tidepool export", [OS_BACKGROUND] = "tidepool purge"};
 
 static struct {
@@ -297,3 +281,65 @@ static bool membarrier(int command)
 
 bool os_can_fence_others(void) { return membarrier(REGISTER_FENCE_EXPEDITED); }
 bool os_fence_others(void) { return membarrier(FENCE_EXPEDITED); }
+
+/* ---- how many there are ---- */
+
+/* The first thread is counted also when it has ended, as long as there are others. The state of all is said to be its own. */
+unsigned os_threads(void)
+{
+  int saved = errno;
+  char line[LINE_SIZE];
+  lines_t lines = {.file = open_file("/proc/self/status")};
+  unsigned threads = 0, ended = 0;
+  while (lines.file >= 0 && !threads && next_line(&lines, line, sizeof line)) {
+    ended |= !strncmp(line, "State:\tZ", 8);
+    if (!strncmp(line, "Threads:\t", 9))
+      for (const char *at = line + 9; *at >= '0' && *at <= '9'; at++)
+        threads = threads * 10 + (unsigned)(*at - '0');
+  }
+  if (lines.file >= 0)
+    close_file(lines.file);
+  errno = saved;
+  return threads - (ended && threads);
+}
+
+static bool was_started(const char *number)
+{
+  char path[64] = "/proc/self/task/", name[32] = "";
+  if (*number < '0' || *number > '9')
+    return false;
+  strncat(path, number, sizeof path - sizeof "/comm" - strlen(path));
+  strcat(path, "/comm");
+  int file = open_file(path);
+  ssize_t length = file >= 0 ? read_file(file, name, sizeof name - 1) : 0;
+  if (file >= 0)
+    close_file(file);
+  name[length > 0 ? length - 1 : 0] = '\0'; /* the end of the line */
+  for (size_t i = 0; i < OS_HELPERS; i++)
+    if (!strcmp(name, os_helper_names[i]))
+      return true;
+  return false;
+}
+
+/* The folder is read as the kernel has it: opendir() would allocate. */
+unsigned os_started_threads(void)
+{
+  struct {
+    uint64_t unused[2];
+    uint16_t length;
+    uint8_t type;
+    char name[];
+  } * entry;
+  _Alignas(uint64_t) char buffer[1024];
+  int saved = errno, folder = open_file("/proc/self/task");
+  unsigned count = 0;
+  for (long size; folder >= 0 && (size = syscall(SYS_getdents64, folder, buffer, sizeof buffer)) > 0;)
+    for (long at = 0; at < size; at += entry->length) {
+      entry = (void *)(buffer + at);
+      count += was_started(entry->name);
+    }
+  if (folder >= 0)
+    close_file(folder);
+  errno = saved;
+  return count;
+}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Lua on a heap: its own figures agree with ours, a budget ends in its memory error at any point, and the heap's end is its. */
 #include "../heap/heaps.h"
-#include "heap/guard.h"
+#include "debug/guard.h"
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>

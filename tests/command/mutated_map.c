@@ -9,7 +9,7 @@
 #include "../../tools/command/command.h"
 #include "../../tools/command/map/map_print.h"
 #include "../dice.h"
-#include "heap/export_root.h"
+#include "debug/export_root.h"
 #include "heap/heap.h"
 #include <errno.h>
 #include <stdarg.h>

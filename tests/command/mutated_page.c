@@ -6,7 +6,7 @@
 #include "../../tools/command/command.h"
 #include "../../tools/command/live/live.h"
 #include "../dice.h"
-#include "heap/export_page.h"
+#include "debug/export_page.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

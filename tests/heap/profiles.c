@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "profiles.h"
-#include "os/places.h"
+#include "debug/places.h"
 #include <math.h>
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Heaps whose blocks end at inaccessible pages: where blocks lie, what is a fault, what is said of it, and who goes on. */
-#include "heap/walled.h"
+#include "debug/walled.h"
 #include "heaps.h"
 #include "option.h"
 #include "os/os.h"

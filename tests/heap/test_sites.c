@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * POOL_HEAP_SITES: each live block knows where it was allocated, and everything else is as in other heaps. */
+#include "debug/places.h"
 #include "heaps.h"
-#include "os/places.h"
 
 /* Where blocks come from. The compiler must not see through the calls, nor make jumps of them. */
 #define OPAQUE __attribute__((noinline, noclone))

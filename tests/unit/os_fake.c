@@ -3,8 +3,8 @@
  * that may fail is numbered; os_fake says which numbers do. */
 #include "os_fake.h"
 #include "base/bits.h"
+#include "debug/places.h"
 #include "os/os.h"
-#include "os/places.h"
 #include "os/tool.h"
 #include <errno.h>
 #include <pthread.h>

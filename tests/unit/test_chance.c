@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Which blocks are samples, and for how much each stands: samples weigh, on average, what all blocks do. */
-#include "heap/chance.h"
+#include "debug/chance.h"
 #include "unit.h"
 
 /* The probability that a block has an event in it, once more and slowly: (1 - 1/mean)^size is that it has none. */

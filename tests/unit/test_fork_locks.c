@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  * The locks of a fork, each held by somebody else in turn. */
 #include "bin/due.h"
+#include "debug/pages.h"
+#include "debug/profile_lines.h"
+#include "debug/sites.h"
 #include "heap/fork.h"
 #include "heap/heap.h"
 #include "heap/locate.h"
-#include "heap/profile_lines.h"
-#include "heap/sites.h"
 #include "os/closure.h"
 #include "os_fake.h"
 #include "sleepers.h"
 #include "space/gate.h"
 #include "space/metadata.h"
-#include "space/pages.h"
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "heap/guard.h"
+#include "debug/guard.h"
 #include "unit.h"
 
 enum {
@@ -35,7 +35,7 @@ static void open_and_close(void **state)
     assert_int_equal(look().state, GUARD_RETURNED);
     assert_ptr_equal(look().block, block);
     assert_int_equal(look().size, size);
-    assert_true(guard_is_dead(memory + HEAD, USABLE - HEAD));
+    assert_true(is_dead(memory + HEAD, USABLE - HEAD));
     assert_false(guard_close(by("call")));
   }
 }
@@ -80,7 +80,7 @@ static void granules(void **state)
   assert_true(guard_close(in_granules("call")));
   assert_ptr_equal(look().block, block);
   guard_settle(in_granules("call"));
-  assert_true(guard_is_dead(memory, USABLE));
+  assert_true(is_dead(memory, USABLE));
   assert_int_equal(look().state, GUARD_RETURNED);
   assert_null(look().block);
   assert_non_null(guard_open(in_granules("call"), 200, 1, true));

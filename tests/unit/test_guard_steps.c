@@ -3,7 +3,7 @@
  * A live block may be looked at while its thread is anywhere in taking it, shrinking it or giving it back: another thread ends
  * the process, or the process is the child of a fork. Here a tracer stops one side at each of its instructions in turn, and the
  * other side goes on. Skipped where the system lets nobody trace, or cannot stop after an instruction. */
-#include "heap/guard.h"
+#include "debug/guard.h"
 #include "unit.h"
 #include <signal.h>
 #include <sys/mman.h>

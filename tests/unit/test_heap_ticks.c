@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * What a heap does not need goes back while the program is busy elsewhere: by the clock, at the slow paths of others. */
 #include "base/bits.h"
-#include "heap/guard.h"
+#include "debug/guard.h"
 #include "heap/heap.h"
 #include "heap/tick.h"
 #include "levels.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Pages for blocks that lie by themselves: never two in one place, zeroed where that is said, and had again. The system may
  * refuse any of them. */
+#include "debug/pages.h"
 #include "os_fake.h"
-#include "space/pages.h"
 #include "unit.h"
 
 enum { PLACES = 200, MODEL_STEPS = 20000 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * os/places.h and the stacks of os.h: what this program's own functions are called, and where they are. */
 #include "base/bits.h"
+#include "debug/places.h"
 #include "os/os.h"
-#include "os/places.h"
 #include "unit.h"
 #include <dlfcn.h>
 #include <errno.h>

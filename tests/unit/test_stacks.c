@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * The stacks of os.h are those that the compiler's unwinder sees, whatever the frames are like. */
-#include "os/linux_tables.h"
+#include "debug/linux_tables.h"
 #include "os/tool.h"
 #include "stacks.h"
 #include <alloca.h>

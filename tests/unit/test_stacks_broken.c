@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Stacks that are not what they should be: nothing is read that is not there, and nobody waits. */
-#include "os/linux_tables.h"
+#include "debug/linux_tables.h"
 #include "os/thread_local.h"
 #include "stacks.h"
 #include <dlfcn.h>

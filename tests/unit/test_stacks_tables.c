@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Tables that are not what they should be: nothing beyond them is read. */
-#include "os/linux_tables.h"
+#include "debug/linux_tables.h"
 #include "os/os.h"
 #include "unit.h"
 #include <link.h>

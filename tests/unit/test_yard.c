@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * A yard by itself: where places lie, that two have a page of nobody between them, which are used again, and what is known of
  * an address. */
+#include "debug/yard.h"
 #include "os_fake.h"
 #include "space/huge_range.h"
-#include "space/yard.h"
 #include "unit.h"
 
 enum { PAGES = 256, LIVE = 40, FREED = 20 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "live.h"
 #include "command.h"
-#include "heap/export_page.h"
+#include "debug/export_page.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
  *
  * The arenas of a process, those of the window and those of regions, and what each unit of them is. */
 #include "command.h"
-#include "heap/export_root.h"
+#include "debug/export_root.h"
 #include "map.h"
 #include "map_read.h"
 #include <stdlib.h>

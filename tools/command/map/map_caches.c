@@ -2,7 +2,7 @@
  *
  * Which blocks are in magazines: those of threads, and those of depots. A magazine changes with each call of its owner, so an
  * entry that is none, or a block that is free, marks its slab as changing. */
-#include "heap/export_root.h"
+#include "debug/export_root.h"
 #include "map.h"
 #include "map_read.h"
 #include <string.h>

@@ -4,7 +4,7 @@
  * own. */
 #include "base/granules_kept.h"
 #include "command.h"
-#include "heap/export_root.h"
+#include "debug/export_root.h"
 #include "map.h"
 #include "map_read.h"
 #include <stdlib.h>

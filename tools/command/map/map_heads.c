@@ -3,8 +3,8 @@
  * What heads say of blocks: of heaps that are checked or have sites it is known how much was asked for, and where, and which
  * blocks came back and are in quarantine. A head that does not fit its block is passed over. */
 #include "command.h"
-#include "heap/guard.h"
-#include "heap/guard_head.h"
+#include "debug/guard.h"
+#include "debug/guard_head.h"
 #include "map.h"
 #include "map_read.h"
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  *
  * The heaps of a process, and of each the rows that it has: a size class for each of its bins, and what is of no class. */
 #include "command.h"
-#include "heap/export_root.h"
+#include "debug/export_root.h"
 #include "map.h"
 #include "map_read.h"
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * The file stays that of the program it was opened of, whatever becomes of the process. */
 #include "map_process.h"
 #include "command.h"
-#include "heap/export_root.h"
+#include "debug/export_root.h"
 #include "live/live.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
  * The places at which a process's blocks were allocated, with their names: the stacks are in the memory of the process, and
  * which file is where in /proc. */
 #include "command.h"
-#include "heap/export_root.h"
+#include "debug/export_root.h"
 #include "map_process.h"
 #include "map_read.h"
 #include <elf.h>

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Heaps whose blocks have heads: what heap/heads.h promises. */
+#include "debug/guard.h"
+#include "debug/quarantine.h"
+#include "heap/apart.h"
+#include "heap/free.h"
+#include "heap/granular.h"
+#include "heap/request.h"
+#include "heap/walk.h"
+#include "misuse.h"
+#include "option.h"
+#include "os/tool.h"
+#include "space/gate.h"
+
+/* What holds a block with a head, for a call at a site. */
+static guarded_t guarded_at(const located_t *at, const char *call, site_t site)
+{
+  return (guarded_t){.start = at->start,
+                     .usable = at->size,
+                     .heap = at->heap,
+                     .call = call,
+                     .in_granules = located_in_granules(at),
+                     .head_only = !heap_is_checked(at->heap),
+                     .site = site,
+                     .marked = at->heap->marked};
+}
+
+/* ---- a block is allocated ---- */
+
+/* A block apart has no head; its record has the site. */
+static void *open_block(void *block, request_t *r, const void *caller)
+{
+  if (HAS_SYSTEM && unlikely(settings.sites > 1))
+    os_load_stacks(); /* the start of the program may have been too early */
+  site_t site = site_of(caller);
+  if (HAS_SYSTEM && r->apart) {
+    huge_apart_note_site(block, site);
+    return block;
+  }
+  guarded_t at = {block, r->usable, r->heap, r->call, r->in_granules, !heap_is_checked(r->heap), site, r->heap->marked};
+  bool used = r->past == BLOCK_USED;
+  r->usable = r->size;
+  r->past = BLOCK_USED;
+  return guard_open(at, r->size, r->alignment, used);
+}
+
+/* ---- a block is freed ---- */
+
+/* What malloc() gave is for free(), and so forth. A block of no such call, or freed by none, is anybody's. */
+static void verify_kind(const located_t *at, const char *call)
+{
+  static const char *const allocated_by[] = {"", OF_MALLOC, OF_NEW, OF_NEW_ARRAY};
+  block_kind_t kind = at->guard.kind, frees = kind_freed_by(call);
+  if (unlikely(kind && frees && kind != frees))
+    fatal_misuse_of_block(call, located_block(at), allocated_by[kind], at->heap, located_size(at), NULL);
+}
+
+/* Between the head that says it and the list, or the bin, that has the block, it is nowhere: a fork waits. Another thread may
+ * have freed it since it was looked up. */
+static void give_closed(const located_t *at, const char *call, site_t site)
+{
+  KEEPS_FRAME();
+  heap_t *heap = at->heap;
+  if (unlikely(!guard_close(guarded_at(at, call, site)))) {
+    guard_say_sites(at->guard.allocated, at->guard.freed);
+    fatal_misuse_of_block(call, at->guard.block, FREED_TWICE, heap, at->guard.size, NULL);
+  }
+  if (heap_is_checked(heap)) {
+    quarantine_keep(at, call);
+    return;
+  }
+  if (heap->zero_on_free)
+    heap_wipe(at, at->start + GUARD_FRONT, at->size - GUARD_FRONT);
+  if (HAS_SYSTEM && unlikely(heap->marked))
+    os_tool_leave_order(heap);
+  heap_give_uncached(at, call);
+}
+
+static void give_headed(const located_t *at, const char *call, const void *caller)
+{
+  if (heap_is_checked(at->heap))
+    verify_kind(at, call);
+  if (located_is_apart(at)) {
+    if (at->heap->zero_on_free)
+      heap_wipe(at, at->start, at->size);
+    heap_give_uncached(at, call);
+    return;
+  }
+  site_t site = site_of(caller); /* outside: it may wait for the loader */
+  lock_t *gate = gate_enter(GATE_HEADED);
+  give_closed(at, call, site);
+  gate_leave(gate);
+}
+
+static void shorten_block(const located_t *at, size_t size, const char *call) { guard_shorten(guarded_at(at, call, 0), size); }
+
+static void say_damaged(const located_t *at, const char *block, const char *call)
+{
+  guard_damaged(guarded_at(at, call, 0), block);
+}
+
+/* ---- all blocks of a heap ---- */
+
+static void verify_block(const heap_t *heap, char *start, size_t usable, const char *call, bool alone)
+{
+  guard_verify_live((guarded_t){.start = start, .usable = usable, .heap = heap, .call = call, .marked = heap->marked}, alone);
+}
+
+typedef struct verification {
+  bool alone;
+  const char *call;
+} verification_t;
+
+static bool verify_start(char *start, void *context)
+{
+  const verification_t *verification = context;
+  heap_verify_around(start, verification->alone, verification->call);
+  return true;
+}
+
+/* Nothing has to be flushed: no thread caches blocks of such a heap. */
+static void verify_all(heap_t *heap, bool alone, const char *call)
+{
+  quarantine_verify(heap, call);
+  heap_walk_starts(heap, verify_start, &(verification_t){alone, call});
+}
+
+/* The last moment at which a write outside of a block, or to one that was freed, is seen. A thread that a fork has lost may
+ * have been in the middle of one. */
+static void end_all(heap_t *heap, bool alone, const char *call)
+{
+  verify_all(heap, alone, call);
+  quarantine_forget(heap);
+}
+
+static const heads_t own_heads = {.open = open_block,
+                                  .give = give_headed,
+                                  .shorten = shorten_block,
+                                  .look = guard_look,
+                                  .verify = verify_block,
+                                  .damaged = say_damaged,
+                                  .say_sites = guard_say_sites,
+                                  .withheld = quarantine_figures,
+                                  .release_withheld = quarantine_empty,
+                                  .verify_all = verify_all,
+                                  .end_all = end_all};
+const heads_t *const heads = &own_heads;

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The debug library: what heap/observer.h promises. */
+#include "debug/chance.h"
+#include "debug/export.h"
+#include "debug/leaks.h"
+#include "debug/pages.h"
+#include "debug/places.h"
+#include "debug/profile.h"
+#include "debug/profile_text.h"
+#include "debug/report.h"
+#include "debug/sites.h"
+#include "debug/told.h"
+#include "debug/walled.h"
+#include "heap/observer.h"
+#include "heap/request.h"
+#include "misuse.h"
+#include "option.h"
+#include "os/tool.h"
+
+/* ---- blocks ---- */
+
+static bool is_sample(const heap_t *heap, const request_t *r)
+{
+  unsigned c = heap->cached ? heap_class_for(heap, r->size, r->alignment) : 0;
+  return r->drawn || (settings.guard_sample && sample_is_due(sample_blocks(heap, c)));
+}
+
+/* A request is counted once, however often it is tried, and whatever heap of a chain of overflows serves it. */
+static bool is_for_profile(request_t *r)
+{
+  if (!r->counted) {
+    r->counted = true;
+    r->in_profile = profile_counts(thread_current(), r->size);
+  }
+  return r->in_profile;
+}
+
+/* What no class serves is taken as ever, and enters the profile afterwards. */
+NOINLINE static void *take_in_profile(heap_t *heap, request_t *r)
+{
+  KEEPS_FRAME();
+  if (!heap_class_for(heap, size_with_guard(heap, r), r->alignment))
+    return NULL;
+  return profile_take(heap, r->size, r->alignment, r->call, r->caller, &r->past, &r->usable);
+}
+
+static void *take_observed(heap_t *heap, request_t *r)
+{
+  KEEPS_FRAME();
+  walled_load_once_wanted();
+  if (is_for_profile(r))
+    return take_in_profile(heap, r);
+  return is_sample(heap, r) ? sample_take(heap, r->size, r->alignment, r->call, &r->past) : NULL;
+}
+
+static void note_end(void *entry, const void *block) { profile_leave(entry, block); }
+
+/* ---- threads ---- */
+
+static turn_t whose_turn(thread_t *thread, size_t size_class)
+{
+  if (settings.guard_sample && !thread->default_magazines.of[size_class].full &&
+      sample_is_due(sample_blocks(&default_heap, (unsigned)size_class)))
+    return TURN_SAMPLE;
+  return profile_under_way() ? TURN_COUNT : TURN_USUAL;
+}
+
+/* Blocks that are fetched from the bin are drawn for samples, or the thread is to begin counting. */
+static bool is_counted_or_drawn(void) { return settings.guard_sample || profile_under_way(); }
+
+/* ---- heaps ---- */
+
+static void enter_heap(heap_t *heap)
+{
+  if (unlikely(profile_under_way()))
+    profile_begin_heap(heap);
+}
+
+/* ---- the process ---- */
+
+static void note_options(void)
+{
+  if (option_wants_stacks())
+    os_load_stacks();
+}
+
+static void bring_up(void)
+{
+  fatal_say_frames = told_say_all;
+  slow_paths_are_observed = settings.guard_sample != 0;
+  if (settings.profile_file[0])
+    profile_start_first();
+  chance_begin();
+}
+
+static void has_come_up(void)
+{
+  walled_load_once_wanted();
+  export_begin_if();
+}
+
+static void begin_helpers(size_t (*figures)(char *buffer, size_t size))
+{
+  export_figures = figures;
+  export_begin_if();
+}
+
+static void end_helpers(void)
+{
+  if (settings.export)
+    export_end();
+}
+
+static void end_process(void)
+{
+  if (settings.leaks & LEAKS_AT_EXIT)
+    leaks_at_exit();
+  if (settings.profile_file[0])
+    profile_write_file();
+}
+
+static void say_place(text_t *text, const void *address)
+{
+  place_t place = {.address = address};
+  places_find(&place, 1);
+  place_say(text, &place);
+}
+
+/* ---- forks ---- */
+
+static void fork_child(void)
+{
+  chance_fork_child();
+  sample_forget();
+  profile_fork_child();
+}
+
+/* ---- the interface of profiles ---- */
+
+static int start_profile(uint64_t sample_bytes) { return profile_start(sample_bytes ? sample_bytes : PROFILE_SAMPLE_BYTES); }
+
+static void stop_profile(void)
+{
+  if (profile_under_way())
+    profile_stop();
+}
+
+static lock_t *const locks[] = {&profile_lock, &sites_lock, &pages_lock};
+
+static const observer_t debug_observer = {.take = take_observed,
+                                          .note_large = profile_note_large,
+                                          .note_resized = profile_note_resized,
+                                          .note_end = note_end,
+                                          .turn = whose_turn,
+                                          .is_busy = is_counted_or_drawn,
+                                          .let_go = profile_let_go,
+                                          .begin_heap = walled_begin_if,
+                                          .enter_heap = enter_heap,
+                                          .destroy_heap = leaks_at_destroy,
+                                          .report = heap_report,
+                                          .note_options = note_options,
+                                          .bring_up = bring_up,
+                                          .has_come_up = has_come_up,
+                                          .tick = export_begin_due,
+                                          .begin_helpers = begin_helpers,
+                                          .end_helpers = end_helpers,
+                                          .end = end_process,
+                                          .kept_bytes = pages_kept,
+                                          .trim = pages_trim,
+                                          .address_of = site_address,
+                                          .say_place = say_place,
+                                          .explain_dead = walled_explain_dead,
+                                          .locks = locks,
+                                          .lock_count = sizeof locks / sizeof *locks,
+                                          .has_helper = export_is_there,
+                                          .fork_prepare = chance_fork_prepare,
+                                          .fork_parent = profile_write_if_asked,
+                                          .fork_child = fork_child,
+                                          .fork_child_of_many = export_fork_child,
+                                          .profile_start = start_profile,
+                                          .profile_stop = stop_profile,
+                                          .profile_write = profile_write};
+const observer_t *const observer = &debug_observer;

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * There are two yards. That of guarded heaps is long, and its places are bounded by the mappings that the system allows. That
+ * of samples is so small that a program in production does not notice it. */
+#include "debug/walled.h"
+#include "debug/chance.h"
+#include "debug/told.h"
+#include "debug/yard.h"
+#include "option.h"
+#include "os/tool.h"
+#include "size_class.h"
+#include <string.h>
+
+enum {
+  CANARY = 0xfb,
+  GUARDED_FREED_MOST = 128 << 10, /* so many freed blocks are remembered; all are inaccessible */
+  MAPPINGS_OF = 8,                /* of so many mappings that the system allows */
+  MAPPINGS_PART = 3,              /* so many blocks may be live, each of which takes two */
+  SAMPLED_BYTES = 16 << 20,       /* of addresses, with 32 KiB of page tables */
+  SAMPLED_LIVE_MOST = 64,
+  SAMPLED_FREED_MOST = 1 << 10,    /* some 200 bytes each */
+  SAMPLED_MEMORY_MOST = 512 << 10, /* of live ones */
+  SAMPLED_SIZE_MOST = 128 << 10
+};
+#if UINTPTR_MAX > UINT32_MAX
+#define GUARDED_BYTES ((size_t)64 << 30) /* eight million small blocks before addresses are used again */
+#else
+#define GUARDED_BYTES ((size_t)256 << 20)
+#endif
+
+static yard_t guarded = {.bytes_most = GUARDED_BYTES, .freed_most = GUARDED_FREED_MOST};
+static yard_t sampled = {.bytes_most = SAMPLED_BYTES, .live_most = SAMPLED_LIVE_MOST, .freed_most = SAMPLED_FREED_MOST};
+static size_t sampled_bytes; /* of memory that live samples take */
+
+static yard_t *yard_around(const void *address)
+{
+  return yard_holds(&guarded, address) ? &guarded : yard_holds(&sampled, address) ? &sampled : NULL;
+}
+
+/* ---- canaries ---- */
+
+static char *pages_end(const huge_apart_t *apart)
+{
+  return huge_start(&apart->huge) + (apart->asked ? huge_size(&apart->huge) : 0);
+}
+
+static void write_canaries(const huge_apart_t *apart)
+{
+  char *end = apart_block(apart) + apart->asked;
+  if (!apart->asked)
+    return;
+  memset(huge_start(&apart->huge), CANARY, (size_t)(apart_block(apart) - huge_start(&apart->huge)));
+  memset(end, CANARY, (size_t)(pages_end(apart) - end));
+}
+
+static _Noreturn void say_damage(const huge_apart_t *apart, const char *call, const char *what, ptrdiff_t offset)
+{
+  const yard_place_t *place = yard_place_at(yard_around(apart_block(apart)), apart_block(apart), false);
+  fatal_say_places(&(frames_told_t){place->allocated, place->allocated_count}, &(frames_told_t){0});
+  fatal_damage(call, apart_block(apart), what, offset, apart->huge.owner, apart->asked);
+}
+
+/* The wrong byte that is nearest to the block leads to the culprit. */
+READS_BESIDE_OWNER static void verify_canaries_of(const huge_apart_t *apart, const char *call)
+{
+  const char *block = apart_block(apart), *end = block + apart->asked;
+  if (!apart->asked)
+    return;
+  for (const char *at = block; at > huge_start(&apart->huge); at--)
+    if (unlikely((unsigned char)at[-1] != CANARY))
+      say_damage(apart, call, BEFORE_ITS_BEGINNING, at - 1 - block);
+  for (const char *at = end; at < pages_end(apart); at++)
+    if (unlikely((unsigned char)*at != CANARY))
+      say_damage(apart, call, PAST_ITS_END, at - block);
+}
+
+/* ---- the source of blocks ---- */
+
+static uint8_t keep_frames(const void **to, const os_stack_t *stack)
+{
+  size_t count = stack ? min_size(stack->count, YARD_FRAMES) : 0;
+  for (size_t i = 0; i < count; i++)
+    to[i] = stack->frames[i];
+  return (uint8_t)count;
+}
+
+static void note_owner(yard_place_t *place, const heap_t *heap)
+{
+  place->owner = heap;
+  memcpy(place->name, heap->name, min_size(YARD_NAME_SIZE, HEAP_NAME_SIZE));
+  place->name[YARD_NAME_SIZE - 1] = '\0';
+}
+
+static bool take_of(yard_t *yard, huge_apart_t *apart, const heap_t *heap, size_t size, size_t alignment, bool *zeroed)
+{
+  yard_place_t *place = yard_begin(yard) ? yard_take(yard, size, alignment) : NULL;
+  if (!place)
+    return false;
+  note_owner(place, heap);
+  place->allocated_count = keep_frames(place->allocated, apart->stack);
+  apart->huge.range = (range_t){.start = (uintptr_t)yard_pages(yard, place), .size = yard_pages_bytes(place)};
+  apart->offset = (size_t)(place->block - huge_start(&apart->huge));
+  apart->asked = size;
+  *zeroed = true;
+  write_canaries(apart);
+  return true;
+}
+
+/* No question finds the block any more, and no other thread can free it. */
+static void give_to(yard_t *yard, const huge_apart_t *apart, const char *call)
+{
+  yard_place_t *place = yard_place_at(yard, apart_block(apart), false);
+  verify_canaries_of(apart, call);
+  place->freed_count = keep_frames(place->freed, apart->stack);
+  yard_give(yard, place);
+}
+
+static bool take_guarded(huge_apart_t *apart, const heap_t *heap, size_t size, size_t alignment, bool *zeroed)
+{
+  return take_of(&guarded, apart, heap, size, alignment, zeroed);
+}
+
+static void give_guarded(const huge_apart_t *apart, const char *call) { give_to(&guarded, apart, call); }
+
+static bool take_sampled(huge_apart_t *apart, const heap_t *heap, size_t size, size_t alignment, bool *zeroed)
+{
+  size_t bytes = yard_bytes(size, alignment);
+  bool done = __atomic_add_fetch(&sampled_bytes, bytes, __ATOMIC_RELAXED) <= SAMPLED_MEMORY_MOST &&
+              take_of(&sampled, apart, heap, size, alignment, zeroed);
+  if (!done)
+    __atomic_sub_fetch(&sampled_bytes, bytes, __ATOMIC_RELAXED);
+  return done;
+}
+
+static void give_sampled(const huge_apart_t *apart, const char *call)
+{
+  give_to(&sampled, apart, call);
+  __atomic_sub_fetch(&sampled_bytes, huge_size(&apart->huge), __ATOMIC_RELAXED);
+}
+
+/* The pages stay. What the block had behind its new end becomes canary, which is looked at when it is freed. */
+static void shorten(const huge_apart_t *apart, size_t size, const char *call)
+{
+  verify_canaries_of(apart, call);
+  memset(apart_block(apart) + size, CANARY, apart->asked - size);
+  yard_place_at(yard_around(apart_block(apart)), apart_block(apart), false)->size = size;
+}
+
+static size_t largest_walled(size_t bytes) { return round_down(bytes, os_page_size()); }
+
+static void take_stack(const void *from, os_stack_t *stack)
+{
+  KEEPS_FRAME();
+  walled_load_once_wanted();
+  stack->most = min_size(YARD_FRAMES, OS_STACK_MOST);
+  os_take_stack(from, stack);
+}
+
+#define SOURCE(take_it, give_it) \
+  { \
+    .take = take_it, .bytes = yard_bytes, .largest = largest_walled, .give = give_it, .shorten = shorten, \
+    .verify = verify_canaries_of, .take_stack = take_stack \
+  }
+
+const apart_source_t walled_source = SOURCE(take_guarded, give_guarded), sampled_source = SOURCE(take_sampled, give_sampled);
+
+/* ---- what an address is, or was ---- */
+
+/* The heap may have ended since, and its record may be another's by now. */
+static const heap_t *owner_of(const yard_place_t *place)
+{
+  const heap_t *heap = place->owner;
+  return heap_is_live(heap) && !memcmp(heap->name, place->name, YARD_NAME_SIZE) ? heap : NULL;
+}
+
+bool walled_look(const void *address, walled_look_t *look)
+{
+  const yard_t *yard = yard_around(address);
+  const yard_place_t *place = yard ? yard_place_at(yard, address, false) : NULL;
+  if (!place)
+    return false;
+  *look = (walled_look_t){place->block,
+                          place->size,
+                          owner_of(place),
+                          place->state != YARD_LIVE,
+                          {place->allocated, place->allocated_count},
+                          {place->freed, place->freed_count}};
+  return true;
+}
+
+void walled_explain_dead(const void *block, const char *call, const char *if_freed, const heap_t *given_to)
+{
+  walled_look_t look;
+  if (!walled_look(block, &look))
+    return;
+  bool twice = look.freed && look.block == block;
+  if (twice)
+    fatal_say_places(&look.allocated_by, &look.freed_by);
+  fatal_misuse_of_block(call, block, twice ? if_freed : NOT_A_BLOCK, twice ? look.heap : NULL, look.size, given_to);
+}
+
+void walled_visit_notes(walled_visit_fn *visit, void *context)
+{
+  const yard_t *const yards[] = {&guarded, &sampled};
+  for (size_t i = 0; i < 2; i++) {
+    yard_notes_t notes = yard_notes(yards[i]);
+    visit((uintptr_t)notes.places, notes.places_size, context);
+    visit((uintptr_t)notes.table, notes.table_size, context);
+  }
+}
+
+/* ---- faults ---- */
+
+static const char *word_of(os_access_t access)
+{
+  static const char *const words[] = {READ_OF, WRITE_TO, "jump to", "use of"};
+  return words[access];
+}
+
+/* In the handler of a signal. Other faults are none of ours. */
+static void say_fault(const void *address, os_access_t access, const void *instruction)
+{
+  const yard_t *yard = yard_around(address);
+  const yard_place_t *place = yard ? yard_place_at(yard, address, true) : NULL;
+  if (!place)
+    return;
+  const void *behind = instruction ? (const char *)instruction + 1 : NULL; /* as the address of a return is behind a call */
+  warn_of_access(&(access_told_t){.access = word_of(access),
+                                  .address = address,
+                                  .block = place->block,
+                                  .size = place->size,
+                                  .heap = place->owner == &default_heap ? NULL : place->name,
+                                  .freed = place->state != YARD_LIVE,
+                                  .by = {&behind, behind != NULL && access != OS_RUNS},
+                                  .allocated_by = {place->allocated, place->allocated_count},
+                                  .freed_by = {place->freed, place->freed_count}});
+}
+
+void walled_load_once_wanted(void)
+{
+  if (guarded.live_most || settings.guard_sample || settings.profile_file[0])
+    os_load_stacks();
+}
+
+static void begin_guarded(heap_t *heap)
+{
+  size_t most = os_mappings_most();
+  if (!guarded.live_most) /* what the program has mapped by now is not for its blocks */
+    guarded.live_most =
+      (uint32_t)min_size((most - min_size(os_mappings_now(), most)) / MAPPINGS_OF * MAPPINGS_PART + 1, UINT32_MAX / 2);
+  heap->checked = true;
+  apart_begin(heap, &walled_source);
+  os_watch_faults(say_fault);
+}
+
+void walled_begin_if(heap_t *heap, bool is_guarded)
+{
+  __atomic_store_n(&heap->apart, settings.guard_sample != 0, __ATOMIC_RELAXED); /* other threads may ask already */
+  if (is_guarded)
+    begin_guarded(heap);
+}
+
+/* ---- samples ---- */
+
+#define WHOLE ((uint64_t)1 << 32) /* chances are parts of it */
+
+/* Draws how many blocks go before the next sample. Of each block by itself the chance is one in N, whatever went before: so
+ * none of n is one with the chance of (1 - 1/N)^n, and the answer is the first n at which that is no more than what was drawn.
+ */
+static uint32_t draw_gap(void)
+{
+  enum { POWERS = 31 };
+  uint64_t none[POWERS], left = WHOLE, drawn = (uint32_t)(chance_draw() >> 16);
+  uint32_t gap = 0;
+  none[0] = WHOLE - WHOLE / settings.guard_sample;
+  for (unsigned i = 1; i < POWERS; i++)
+    none[i] = none[i - 1] * none[i - 1] >> 32;
+  for (unsigned i = POWERS; i--;)
+    if (left * none[i] >> 32 > drawn) {
+      left = left * none[i] >> 32;
+      gap += (uint32_t)1 << i;
+    }
+  return gap;
+}
+
+/* The next is drawn when it is needed. */
+COLD bool sample_is_among(thread_t *thread, uint32_t blocks)
+{
+  if (!thread->sample_left)
+    thread->sample_left = draw_gap() + 1;
+  bool due = thread->sample_left <= blocks;
+  thread->sample_left -= due ? thread->sample_left : blocks;
+  return due;
+}
+
+/* A thread without a record draws each time. */
+COLD bool sample_is_drawn(uint32_t blocks) { return draw_gap() < blocks; }
+
+/* A sample takes some 20 us, most of it in the system. A program that allocates without a pause would notice, so in production
+ * there are no more than a hundredth of its time allows, but for the first. Small numbers are for tests, which want them all.
+ */
+enum { SPARING_FROM = 1000, APART_MS = 2, AT_ONCE = 64 };
+static bool sample_is_affordable(void)
+{
+  static uint64_t due; /* when all that were taken are paid for */
+  if (settings.guard_sample < SPARING_FROM)
+    return true;
+  uint64_t now = os_now_ms(), was = __atomic_load_n(&due, __ATOMIC_RELAXED), next;
+  do {
+    if (was > now + AT_ONCE * APART_MS)
+      return false;
+    next = (was > now ? was : now) + APART_MS;
+  } while (!__atomic_compare_exchange_n(&due, &was, next, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+  return true;
+}
+
+void *sample_take(heap_t *heap, size_t size, size_t alignment, const char *call, block_past_t *past)
+{
+  if (size > SAMPLED_SIZE_MOST || !sample_is_affordable())
+    return NULL;
+  os_watch_faults(say_fault);
+  return apart_take(heap, &sampled_source, size, alignment, call, past);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A yard: a long stretch of addresses without memory, in which each block has pages of its own, and inaccessible ones before
+ * and behind them. A block that is given back leaves its pages inaccessible. They serve another block only when the yard has
+ * been filled up to its end, the oldest first, so that a use of a block that was freed is a fault for as long as that lasts.
+ *
+ *     | no access | front, block, back | no access | front, block, back | no access ...
+ *                                    ^ the block ends here, as far as its alignment allows
+ *
+ * What is known of a block stays beside the yard when the block has gone, up to a number of the newest. It may be read at any
+ * moment and without a lock: by whoever handles a fault.
+ *
+ * The state is under huge_lock. While the system is asked the lock is open, and the gate of large blocks keeps a fork away. */
+#ifndef YARD_H
+#define YARD_H
+
+#include "base/bits.h"
+#include "debug/system.h"
+
+/* Without optimization the library's own calls take half of a stack. */
+#ifdef __OPTIMIZE__
+enum { YARD_FRAMES = 8 };
+#else
+enum { YARD_FRAMES = 16 };
+#endif
+enum { YARD_NAME_SIZE = 32 };
+
+typedef enum yard_state { YARD_UNUSED, YARD_LIVE, YARD_LEAVING, YARD_FREED } yard_state_t;
+
+/* A block of the yard, live or not any more. */
+typedef struct yard_place {
+  uint32_t state;                       /* yard_state_t */
+  uint32_t page, pages;                 /* the first, and how many; one without access if the block has 0 bytes */
+  uint32_t next, previous;              /* among the unused, the unclosed, or the freed in their order; an index and 1 */
+  uint8_t allocated_count, freed_count; /* frames of stacks, the innermost first */
+  char *block;
+  size_t size;
+  const void *owner;
+  char name[YARD_NAME_SIZE]; /* of the owner, which may be gone */
+  const void *allocated[YARD_FRAMES], *freed[YARD_FRAMES];
+} yard_place_t;
+
+typedef struct yard {
+  size_t bytes_most;              /* set by whoever defines one: of addresses, */
+  uint32_t live_most, freed_most; /* places of live blocks, and of those that are remembered */
+  char *start;                    /* NULL: not begun. Published with release when all else is set */
+  size_t pages, cursor;
+  uint32_t *place_of; /* of each page an index and 1; 0: of none */
+  yard_place_t *places;
+  uint32_t unused, used; /* the first unused again, and how many were ever used */
+  uint32_t oldest, newest, live, freed;
+  uint32_t unclosed; /* the first of those that were given while the system refused, or was not to be asked */
+} yard_t;
+
+/* Has the addresses, and room for what is known. False: the system refuses. Any thread, at any time. */
+bool yard_begin(yard_t *yard);
+
+/* How many bytes of memory a block takes. */
+size_t yard_bytes(size_t size, size_t alignment);
+
+/* Returns a place whose pages are writable and read as zero, all but its state, block and pages to be set by the caller. NULL:
+ * the yard has no room, or the system refuses. */
+yard_place_t *yard_take(yard_t *yard, size_t size, size_t alignment);
+
+/* From now on any access to it is a fault; where the system refuses, from a later call on. */
+void yard_give(yard_t *yard, yard_place_t *place);
+
+/* Where all this is noted, in memory of its own; of 0 bytes: the yard has not begun. */
+typedef struct yard_notes {
+  const void *places, *table;
+  size_t places_size, table_size;
+} yard_notes_t;
+yard_notes_t yard_notes(const yard_t *yard);
+
+/* The pages of a place. */
+char *yard_pages(const yard_t *yard, const yard_place_t *place);
+size_t yard_pages_bytes(const yard_place_t *place);
+
+/* The place that an address is in, or NULL. Then, with `nearest`, the one that it is nearest to. No lock. */
+yard_place_t *yard_place_at(const yard_t *yard, const void *address, bool nearest);
+bool yard_holds(const yard_t *yard, const void *address);
+
+#endif

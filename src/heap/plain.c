@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: MIT
+ * libtidepool contains no diagnostics. In the debug library debug/heads.c and debug/observe.c stand in place of this file. */
+#include "heap/heads.h"
+#include "heap/observer.h"
+
+const heads_t *const heads = NULL;
+const observer_t *const observer = NULL;
