@@ -2,7 +2,7 @@
  * The recorder's table of stacks and modules, which fills up: what comes then has no number, and is not looked for without end.
  */
 #include "../../tools/record/recorder.h"
-#include "os/os.h"
+#include "debug/system.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

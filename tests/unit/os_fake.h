@@ -3,7 +3,7 @@
 #ifndef UNIT_OS_FAKE_H
 #define UNIT_OS_FAKE_H
 
-#include "os/os.h"
+#include "debug/system.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -3,7 +3,7 @@
 #ifndef STACKS_H
 #define STACKS_H
 
-#include "os/os.h"
+#include "debug/system.h"
 #include "unit.h"
 
 /* The compiler must not see through the calls, nor make jumps of them. */

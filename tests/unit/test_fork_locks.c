@@ -175,8 +175,8 @@ static void fork_takes_all_locks(void *argument)
     {"guests_lock", PLACE_LEAVES + 3, &guests_lock, LOCK_KINDS},
     {"profile_lock", PLACE_LEAVES + 4, &profile_lock, LOCK_KINDS},
     {"sites_lock", PLACE_LEAVES + 5, &sites_lock, LOCK_KINDS},
-    {"metadata_lock", PLACE_LEAVES + 6, &metadata_lock, LOCK_KINDS},
-    {"pages_lock", PLACE_LEAVES + 7, &pages_lock, LOCK_KINDS},
+    {"pages_lock", PLACE_LEAVES + 6, &pages_lock, LOCK_KINDS},
+    {"metadata_lock", PLACE_LEAVES + 7, &metadata_lock, LOCK_KINDS},
   };
   pool_heap_t *heaps[KINDS + 1];
   pthread_t thread;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "base/pattern.h"
 #include "debug/guard.h"
 #include "unit.h"
 

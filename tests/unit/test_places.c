@@ -2,6 +2,7 @@
  * os/places.h and the stacks of os.h: what this program's own functions are called, and where they are. */
 #include "base/bits.h"
 #include "debug/places.h"
+#include "debug/system.h"
 #include "os/os.h"
 #include "unit.h"
 #include <dlfcn.h>

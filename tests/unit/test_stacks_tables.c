@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Tables that are not what they should be: nothing beyond them is read. */
 #include "debug/linux_tables.h"
-#include "os/os.h"
+#include "debug/system.h"
 #include "unit.h"
 #include <link.h>
 #include <sys/mman.h>

@@ -3,7 +3,7 @@
  * A table of stacks, by a sum of 64 bits that stands for all of their addresses: two stacks of one sum would be taken for one.
  * A stack that is new enters it once, and the thread that entered it writes it down, with the modules that came since. */
 #include "debug/linux_find_object.h"
-#include "os/os.h"
+#include "debug/system.h"
 #include "recorder.h"
 #include <link.h>
 #include <sched.h>

@@ -4,6 +4,7 @@
  * the window are the manager's as a whole. The system joins the mapping of a large block with others beside it, of whoever, and
  * what it says of both together cannot be divided. */
 #include "command.h"
+#include "map_print.h"
 #include "map_process.h"
 #include <errno.h>
 #include <inttypes.h>
