@@ -16,7 +16,8 @@
 lock_t startup_lock;
 
 /* A process with one thread forks without the locks: the fork may come from a signal handler that interrupted a call which
- * holds one, and that call goes on in the child and opens it. Several threads may fork at once, so each knows for itself. */
+ * holds one, and that call goes on in the child and opens it. Only glibc says that there is one thread; with another C library
+ * such a fork waits for ever. Several threads may fork at once, so each knows for itself. */
 static THREAD_LOCAL bool fork_locked;
 
 bool fork_lost_threads;
