@@ -23,7 +23,7 @@ LAYERS = [
             "linux_walk", "linux_stack", "linux_lines", "linux_processors", "linux_places", "linux_memory", "linux_names",
             "linux_tool", "embedded"]),
     ("", ["misuse", "option", "size_class"]),
-    ("space", ["class_map", "sleeper", "budget", "gate", "pace", "pieces", "rows", "metadata", "run", "arena", "huge_pages",
+    ("space", ["class_map", "sleeper", "budget", "gate", "pace", "metadata", "run", "arena", "huge_pages",
                "room", "units", "slots", "space", "search", "purge", "move", "huge_range", "huge", "yard", "pages"]),
     ("bin", ["slab", "magazine", "depot", "types", "due", "slabs", "slab_sizes", "bin", "ask"]),
     ("thread", ["allowance", "magazines", "readers", "types", "caches", "thread"]),
