@@ -351,7 +351,7 @@ size_t bin_purge(bin_t *bin)
     closure_acquire(LOCKS_OF_BINS, &bin->lock);
     blocks = left = min_size(left, bin->idle);
     bytes += slabs_purge(bin, &left, PURGE_CALLS);
-    lock_release(&bin->lock);
+    lock_let_in(&bin->lock);
     if (left == blocks)
       break;
   }

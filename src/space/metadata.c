@@ -412,7 +412,7 @@ static bool purge_on(metadata_pass_t *at, size_t calls)
   while (goes_on && calls--) {
     lock_acquire(&metadata_lock);
     goes_on = purge_next(at);
-    lock_release(&metadata_lock);
+    lock_let_in(&metadata_lock);
   }
   return goes_on;
 }
