@@ -12,7 +12,7 @@ import time
 import pytest
 
 SECONDS = 600
-NOT_SHARED = "it does not share its figures: it has not allocated yet, or was not started by tidepool run -o export=1 PROGRAM"
+NOT_SHARED = "it does not share its figures (yet): start it by tidepool run -o export=1 PROGRAM"
 
 
 @pytest.fixture(name="tidepool")

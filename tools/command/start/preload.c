@@ -104,8 +104,9 @@ static void add_libraries(const char *command, const preload_t *libraries)
       before = path;
     else if (!is_ours(path))
       others = COMMAND_JOIN(others, ":", path);
-  preload_set(command, "LD_PRELOAD",
-              COMMAND_JOIN(before ? before : "", before ? ":" : "", libraries->library, own ? ":" : "", own ? own : "", others));
+  preload_set(
+    command, "LD_PRELOAD",
+    COMMAND_JOIN(before ? before : "", before ? ":" : "", libraries->library, own ? ":" : "", own ? own : "", others));
 }
 
 /* ---- CPython ---- */

@@ -9,11 +9,11 @@
 #define PRELOAD_MALLOC "libtidepool-malloc.so." LIBRARY_VERSION
 #define PRELOAD_RECORD "libtidepool-record.so." LIBRARY_VERSION
 
-/* The debug libraries have the names of the plain ones, in a folder of their own. The second is for programs that are linked with
- * libtidepool. */
+/* The debug libraries have the names of the plain ones, in a folder of their own. The second is for programs that are linked
+ * with libtidepool. */
 #define PRELOAD_DEBUG_FOLDER "tidepool-debug/"
 #define PRELOAD_DEBUG_MALLOC PRELOAD_DEBUG_FOLDER PRELOAD_MALLOC
-#define PRELOAD_DEBUG_OWN PRELOAD_DEBUG_FOLDER "libtidepool.so." LIBRARY_VERSION
+#define PRELOAD_DEBUG_OWN    PRELOAD_DEBUG_FOLDER "libtidepool.so." LIBRARY_VERSION
 
 /* What parses the program with its arguments, which end the command's, and knows nothing else. */
 struct argp_state;

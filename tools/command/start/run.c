@@ -51,14 +51,14 @@ static void check_option(struct argp_state *state, const char *option)
   free(key);
 }
 
-/* The options that only the debug library has; tests/command compares them with the library's table. Some of them find little in
- * a program that allocates from arenas of its own. */
+/* The options that only the debug library has; tests/command compares them with the library's table. Some of them find little
+ * in a program that allocates from arenas of its own. */
 static const struct {
   const char *key;
   bool sees_blocks;
 } debug_options[] = {
-  {"checked=", true},  {"leaks=", true},         {"profile=", true},      {"guarded=", false},        {"guard_sample=", false},
-  {"sites=", false},   {"sample_bytes=", false}, {"export=", false},      {"profile_signal=", false},
+  {"checked=", true}, {"leaks=", true},         {"profile=", true}, {"guarded=", false},        {"guard_sample=", false},
+  {"sites=", false},  {"sample_bytes=", false}, {"export=", false}, {"profile_signal=", false},
 };
 
 /* An option that is off needs no other library. */
@@ -128,8 +128,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   }
 }
 
-/* Options that are set are kept but for those that are given here, and choose the library too. Without any the variable stays as
- * it is. */
+/* Options that are set are kept but for those that are given here, and choose the library too. Without any the variable stays
+ * as it is. */
 static void set_options(run_t *run)
 {
   char *given = run->options, *rest = NULL;
