@@ -41,7 +41,7 @@ int main(void)
 {
   sessions = pool_heap_create(&(pool_heap_options_t){.name = "sessions", .flags = POOL_HEAP_SITES});
   if (!sessions)
-    return 1;
+    return fprintf(stderr, "%s\n", pool_error()), 1;
   for (unsigned i = 0; i < 1000; i++) {
     char name[32];
     snprintf(name, sizeof name, "peer %u", i);

@@ -64,7 +64,7 @@ enum {
    * Blocks in quarantine count as cached. A request that would fail, a trim and pool_heap_largest() empty it first. A write in
    * front of a block may destroy its size: the line then has a wrong size.
    *
-   * Only the debug library and the library for firmware: EINVAL in libtidepool. */
+   * Only the debug library and the library for firmware: EINVAL in libtidepool, with pool_error(). */
   POOL_HEAP_CHECKED = 1 << 4,
 
   /* Each block records its site: the return address of the call that allocated it, and those of its callers. The option `sites`
@@ -72,7 +72,7 @@ enum {
    * heap or the program ends. The array of an object pool has the site at which the pool was created.
    *
    * A block takes as many bytes as in a checked heap, which also records sites. Threads cache no blocks. Nothing is filled,
-   * verified or kept in quarantine. Only the debug library: EINVAL in libtidepool. */
+   * verified or kept in quarantine. Only the debug library: EINVAL in libtidepool, with pool_error(). */
   POOL_HEAP_SITES = 1 << 5,
 
   /* Each block has pages of its own between two inaccessible pages. It ends at the second one, or less than its alignment
@@ -87,7 +87,7 @@ enum {
    *
    * Cost: whole pages of the budget, and two mappings for each live block. Further blocks are only checked once blocks use
    * three quarters of the mappings that the system allows, or the budget has no page left. The flag excludes `reserve` and
-   * `memory`. Only the debug library: EINVAL in libtidepool. */
+   * `memory`. Only the debug library: EINVAL in libtidepool, with pool_error(). */
   POOL_HEAP_GUARDED = 1 << 6,
 
   /* Blocks of any size are cut from one piece, with a budget of up to 8 MiB instead of 1 MiB. More of the budget can be live:

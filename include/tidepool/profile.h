@@ -14,7 +14,7 @@
  * Profiles omit heaps with a buffer, a reserve, or a budget of up to 8 MiB, and guarded heaps: use POOL_HEAP_SITES there. An
  * object pool counts as one block for each array, at the place where the pool was created or grew.
  *
- * Only the debug library takes profiles: EINVAL in libtidepool. */
+ * Only the debug library takes profiles. */
 #ifndef TIDEPOOL_PROFILE_H
 #define TIDEPOOL_PROFILE_H
 
@@ -37,7 +37,7 @@ POOL_API void pool_profile_stop(void) POOL_NAME(profile_stop);
 
 /* Writes the profile of one heap, or of all heaps with NULL, to an open file. The text is gperftools' heap_v2, which pprof
  * reads. Any thread may call it while others allocate. It allocates nothing from a heap. Only the debug library: EINVAL in
- * libtidepool. false: the profile is not written, or not all of it; errno is the reason. */
+ * libtidepool, with pool_error(). false: the profile is not written, or not all of it; errno is the reason. */
 POOL_API bool pool_profile_write(pool_heap_t *heap, int fd) POOL_NAME(profile_write);
 
 POOL_END_DECLS
