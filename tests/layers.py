@@ -17,26 +17,27 @@ import tempfile
 LAYERS = [
     ("base", ["machine", "profile", "shared", "bits", "low_water", "grown", "bit_tree", "pattern", "text", "span_tree",
               "range_tree", "granules", "granules_kept", "granules_beside", "granule_rows", "granules_index", "granules_cut"]),
-    ("os", ["embedded/atomics", "embedded/errno", "embedded/string", "os", "tool", "probe", "places", "thread_local", "lock",
-            "closure", "linux", "linux_output", "linux_threads", "linux_faults", "linux_reader",
-            "linux_tables", "linux_find_object", "linux_modules", "linux_expression", "linux_seen", "linux_registers",
-            "linux_walk", "linux_stack", "linux_lines", "linux_processors", "linux_places", "linux_memory", "linux_names",
-            "linux_tool", "embedded"]),
+    ("os", ["embedded/atomics", "embedded/errno", "embedded/string", "os", "tool", "probe", "thread_local", "lock",
+            "closure", "linux_lines", "linux", "linux_output", "linux_threads", "linux_processors", "linux_names", "linux_tool",
+            "embedded"]),
     ("", ["misuse", "option", "size_class"]),
     ("space", ["class_map", "sleeper", "budget", "gate", "pace", "pieces", "rows", "metadata", "run", "arena", "huge_pages",
-               "room", "units", "slots", "space", "search", "purge", "move", "huge_range", "huge", "yard", "pages"]),
+               "room", "units", "slots", "space", "search", "purge", "move", "huge_range", "huge"]),
     ("bin", ["slab", "magazine", "depot", "types", "due", "slabs", "slab_sizes", "bin", "ask"]),
     ("thread", ["allowance", "magazines", "readers", "types", "caches", "thread"]),
-    ("heap", ["kinds", "sites", "chance", "guard_head", "guard", "dying", "types", "profile_lines", "records", "heap",
-              "invalid", "granular", "large", "large_clear", "apart", "walled", "profile_text", "profile", "tool_source",
-              "locate", "quarantine", "figures", "export_page", "export_root", "helper_threads", "export", "background",
-              "tick", "fork", "startup", "request", "resort", "allocate", "free", "reallocate", "walk", "report", "lost",
-              "leaks", "reset", "region", "valid", "least", "create"]),
+    ("heap", ["kinds", "heads", "dying", "types", "observer", "records", "heap", "plain", "invalid", "granular", "large",
+              "large_clear", "apart", "tool_source", "locate", "figures", "helper_threads", "background", "tick", "fork",
+              "startup", "request", "resort", "allocate", "free", "reallocate", "walk", "reset", "region", "valid", "least",
+              "create"]),
     ("object_pool", ["types", "object_misuse", "watch", "array", "hot", "cache", "hooks", "registry", "capacity", "eviction",
                      "walk", "get", "put", "handle", "create"]),
     ("api", ["fast_path", "pool", "questions", "heap", "profile", "malloc", "malloc_info", "new_delete", "fork_handlers",
              "plug_ins", "stats"]),
-    ("check", ["check", "expect", "census", "parts", "granules", "space", "bin", "thread", "heap", "everything"]),
+    ("debug", ["system", "places", "linux_reader", "linux_tables", "linux_find_object", "linux_modules", "linux_expression",
+               "linux_seen", "linux_registers", "linux_walk", "linux_stack", "linux_faults", "linux_memory", "linux_output",
+               "linux_places", "told", "sites", "chance", "guard_head", "guard", "quarantine", "headed", "yard", "walled",
+               "pages", "profile_lines", "profile_text", "profile", "export_page", "export_root", "export", "report", "lost",
+               "leaks", "observe"]),
 ]
 UNITS = [f"{folder}/{unit}".lstrip("/") for folder, units in LAYERS for unit in units]
 
@@ -53,17 +54,19 @@ NARROW = {
 }
 # Where a lower layer calls a higher one: a pointer that the higher one sets.
 CALLS_UP = {
-    "misuse.h": {"fatal_before_abort", "fatal_heap_name"},   # set by heap/startup
+    "misuse.h": {"fatal_before_abort", "fatal_heap_name", "fatal_say_frames"},   # set by heap/startup and debug/observe
     "heap/heap.h": {"heap_dependents"},          # set by object_pool
     "debug/export.h": {"export_figures"},         # set by api/stats
     "heap/background.h": {"background_tick"},    # set by heap/startup
 }
 # And all of object_pool, api and check.
-PUBLIC = {"os/embedded", "heap/figures", "heap/walk", "heap/report", "heap/leaks", "heap/region", "heap/create"}
-PUBLIC_FOLDERS = ("object_pool/", "api/", "check/")
+PUBLIC = {"os/embedded", "heap/figures", "heap/walk", "heap/region", "heap/create"}
+PUBLIC_FOLDERS = ("object_pool/", "api/", "debug/")
 PUBLIC_EVERYWHERE = {"tidepool/version.h"}   # numbers, and no type
 
 # The platform is a file: what names an operating system is in os.
+# The debug library's part of it is beside what needs it.
+PLATFORM_UNITS = ("os/", "debug/linux_")
 PLATFORM_HEADER = re.compile(r"(sys|linux|asm|mach|bits)/|unistd\.h$|windows\.h$")
 PLATFORM_MACRO = re.compile(r"^\s*#\s*(?:el)?if.*\b(__linux__|__unix__|__APPLE__|__FreeBSD__|_WIN32)\b")
 # Headers that print or allocate.
@@ -112,7 +115,7 @@ def problem_of_system(unit, name):
     if name == "tidepool.h" or name.startswith("tidepool/"):
         public = unit in PUBLIC or unit.startswith(PUBLIC_FOLDERS)
         return None if public else f"{unit} may not include the public <{name}>"
-    if not unit.startswith("os/") and PLATFORM_HEADER.match(name):
+    if not unit.startswith(PLATFORM_UNITS) and PLATFORM_HEADER.match(name):
         return f"<{name}> belongs to os"
     if unit.startswith("base/") and HEAVY_HEADER.match(name):
         return f"base may not include <{name}>"
@@ -121,7 +124,7 @@ def problem_of_system(unit, name):
 
 def problems_of_line(source, unit, name, line):
     macro = PLATFORM_MACRO.match(line)
-    if macro and not unit.startswith("os/"):
+    if macro and not unit.startswith(PLATFORM_UNITS):
         yield f"{macro[1]} belongs to os"
     pointer = POINTER.match(line)
     called = pointer and (pointer[1] or pointer[2])
@@ -215,10 +218,12 @@ GOOD_TREE = {
     "heap/heap.h": '#include "bin/bin.h"\nextern const heap_dependents_t *heap_dependents;\n',
     "api/fast_path.h": '#include "heap/heap.h"\n#include <tidepool.h>\n',
     "api/malloc.c": '#include "api/fast_path.h"\n#include "misuse.h"\n',
-    "check/check.h": '#include "heap/heap.h"\n',
+    "debug/guard.h": '#include "heap/heap.h"\n',
+    "debug/observe.c": '#include "heap/heap.h"\n#include "api/fast_path.h"\n',
+    "debug/linux_memory.c": "#include <sys/uio.h>\n",
     "heap/tick.c": "static bool is_there(void)\n{\n  if (1) {\n    return false;\n  }\n}\nvoid tick(void) {}\n",
     "heap/records.c": "/* is_there() */\nvoid tick(void);\nstatic int (*is_there)(void);\nint w = '\"', used = is_there();\n",
-    "os/linux_memory.c": "bool os_map(void)\n{\n  return true;\n}\n",
+    "os/linux_names.c": "bool os_map(void)\n{\n  return true;\n}\n",
     "os/embedded.c": "bool os_map(void)\n{\n  return true;\n}\n",
     "README.md": f"# src\n```\n{picture()}```\n",
 }
@@ -231,7 +236,8 @@ BAD_FILES = [
     ("space/class_map.c", '#include "space/run.h"\n', "space/class_map may not include space/run"),
     ("bin/slab.c", '  #  include "bin/bin.h"\n', "bin/slab may not include bin/bin"),
     ("bin/bin.c", '#include "heap/heap.h"\n', "bin/bin may not include heap/heap"),
-    ("heap/heap.c", '#include "check/check.h"\n', "heap/heap may not include check/check"),
+    ("heap/heap.c", '#include "debug/guard.h"\n', "heap/heap may not include debug/guard"),
+    ("debug/leaks.c", "#include <sys/uio.h>\n", "belongs to os"),
     ("bin/bin.c", "#include <tidepool/pool.h>\n", "may not include the public"),
     ("thread/thread.c", "#include <sys/mman.h>\n", "belongs to os"),
     ("thread/magazines.c", "#if defined(__linux__)\n#endif\n", "__linux__ belongs to os"),
@@ -249,7 +255,7 @@ BAD_FILES = [
     ("heap/walk.c", "bool *is_there(void)\n{\n  return 0;\n}\n", "is_there() is a function of heap/tick.c too"),
     ("heap/walk.c", "static inline __attribute__((alloc_size(1))) bool is_there(void);\n",
      "is_there() is a function of heap/tick.c too"),
-    ("os/linux_tool.c", "bool os_map(void) {}\n", "os_map() is a function of os/linux_memory.c too"),
+    ("os/linux_tool.c", "bool os_map(void) {}\n", "os_map() is a function of os/linux_names.c too"),
     ("heap/walk.c", "char b = '\"';\nstatic const int c[] = {1};\nvoid tick(void) {}\n",
      "tick() is a function of heap/tick.c too"),
 ]

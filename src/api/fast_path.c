@@ -201,6 +201,7 @@ NOINLINE void default_free_for(void *block, const char *call, const void *caller
   }
 }
 
+/* The bin is read without acquire: the block came out of it, so it was published before. */
 NOINLINE static void overflow(void *block, const char *call, thread_t *thread, size_t c)
 {
   if (unlikely(thread->default_magazines.cache->of[c].top == block))

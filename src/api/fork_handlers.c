@@ -3,8 +3,8 @@
  * pthread_atfork() of glibc calls __register_atfork(), which grows a list by realloc() under a lock. A fork of another thread
  * runs our handler, which takes all locks of the manager, and then takes the lock of that list: each would wait for the other.
  * So a fork waits until no thread registers handlers, and the other way round. Every library calls the function by its name, so
- * it is this one. A static program has glibc's own beside fork(), and no way between them. Other C libraries allocate by
- * themselves. */
+ * it is this one. A static program has glibc's own beside fork(), and no way between them: it may deadlock when a thread makes
+ * the list grow, from the 49th handler on, beside a fork. Other C libraries allocate by themselves. */
 #include "os/os.h"
 
 #ifdef __GLIBC__

@@ -74,6 +74,30 @@ static void write_large(text_t *text, heap_t *heap)
   text_char(text, '}');
 }
 
+/* The figures of a heap, in the order of their addition. `docs figures` checks that each is here and wherever else figures are
+ * listed. */
+typedef struct figure {
+  const char *key;
+  size_t offset;
+  bool is_64; /* or a size_t */
+} figure_t;
+#define FIGURE(name) \
+  { \
+#name, offsetof(pool_stats_t, name), sizeof((pool_stats_t){0}.name) == sizeof(uint64_t) \
+  }
+static const figure_t figures[] = {
+  FIGURE(budget),        FIGURE(held_bytes),       FIGURE(peak_held_bytes), FIGURE(live_bytes),     FIGURE(live_blocks),
+  FIGURE(cached_bytes),  FIGURE(idle_bytes),       FIGURE(metadata_bytes),  FIGURE(children_bytes), FIGURE(exhausted_count),
+  FIGURE(retried_count), FIGURE(overflowed_count), FIGURE(purged_bytes),    FIGURE(largest_free),   FIGURE(fragmentation),
+  FIGURE(free_bytes),    FIGURE(returned_bytes),   FIGURE(mapped_bytes),    FIGURE(advised_bytes),
+};
+
+static uint64_t figure_of(const pool_stats_t *stats, const figure_t *figure)
+{
+  const char *at = (const char *)stats + figure->offset;
+  return figure->is_64 ? *(const uint64_t *)(const void *)at : *(const size_t *)(const void *)at;
+}
+
 /* Bins without a slab are left out: most programs use few classes. */
 static void write_heap(text_t *text, heap_t *heap)
 {
@@ -81,25 +105,8 @@ static void write_heap(text_t *text, heap_t *heap)
   heap_figures_beside(heap, &s);
   text_string(text, "{\"name\":");
   text_quoted(text, heap->name);
-  number(text, "budget", s.budget);
-  number(text, "held_bytes", s.held_bytes);
-  number(text, "peak_held_bytes", s.peak_held_bytes);
-  number(text, "live_bytes", s.live_bytes);
-  number(text, "live_blocks", s.live_blocks);
-  number(text, "cached_bytes", s.cached_bytes);
-  number(text, "idle_bytes", s.idle_bytes);
-  number(text, "metadata_bytes", s.metadata_bytes);
-  number(text, "children_bytes", s.children_bytes);
-  number(text, "exhausted_count", s.exhausted_count);
-  number(text, "retried_count", s.retried_count);
-  number(text, "overflowed_count", s.overflowed_count);
-  number(text, "purged_bytes", s.purged_bytes);
-  number(text, "largest_free", s.largest_free);
-  number(text, "fragmentation", s.fragmentation);
-  number(text, "free_bytes", s.free_bytes);
-  number(text, "returned_bytes", s.returned_bytes);
-  number(text, "mapped_bytes", s.mapped_bytes);
-  number(text, "advised_bytes", s.advised_bytes);
+  for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
+    number(text, figures[i].key, figure_of(&s, &figures[i]));
   text_string(text, ",\"pools\":[");
   bool first = true;
   FOR_EACH_BIN(bin, heap) {

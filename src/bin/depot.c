@@ -246,6 +246,7 @@ void **depots_steal(depots_t *depots, unsigned shard, void **empty, bool needed_
 /* It must be earned again by blocks that change shards (slabs_note_change()). */
 NOINLINE void depots_lower_bound(depots_t *depots, uint32_t bound) { STORE(depots->bound, bound - (bound >> DEPOT_DECAY)); }
 
+/* One of two simultaneous changes of the bound may be lost. The depots then hold a few magazines more or fewer than it says. */
 void depots_grow(depots_t *depots, size_t by, size_t most)
 {
   STORE(depots->bound, (uint32_t)min_size(LOAD(depots->bound) + by, most));

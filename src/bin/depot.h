@@ -109,7 +109,10 @@ void depots_push(depots_t *depots, unsigned shard, void **top);
 void **depots_exchange_full(depots_t *depots, depot_t *depot, void **top);
 
 /* Takes the newest magazine of the shard for one of its own threads, notes that the shard needs it, and returns its top entry.
- * `empty` (or NULL) is put in exchange. NULL: there is none, and nothing was put. */
+ * `empty` (or NULL) is put in exchange. NULL: there is none, and nothing was put.
+ *
+ * Example: threads of a shard free 3,000 magazines into its depot and then allocate 3,000. The need of the shard is 3,000. In
+ * epochs without need it falls to 2,250, 1,687, 1,265, 948, and to 0 after 26. */
 void **depots_pop_own(depots_t *depots, depot_t *depot, void **empty);
 
 /* The same from another shard that has more than it needs; with `needed_too` from any other shard. */

@@ -8,7 +8,9 @@
 
 lock_t bins_due_lock;
 static bin_t *due_first, *due_last;
-static uint32_t due_count, due_left; /* left: of those that were in the list when the tick began */
+/* `due_left` counts those that were in the list when the tick began. It is also read without the lock, to decide whether to
+ * look at the list at all. */
+static uint32_t due_count, due_left;
 
 /* A bin enters at the end, so that a tick finds those first which have waited longest. */
 void due_enter(bin_t *bin)

@@ -22,7 +22,11 @@ uint32_t bin_threads = 1;
 
 /* A small program keeps little in its magazines, and a busy class of a large one is seldom at its bin: random slots of up to 8
  * KiB spent a third of their instructions there when a magazine held 16 KiB. The two figures are read without the lock, so the
- * stores are atomic. */
+ * stores are atomic.
+ *
+ * Example: a program with one thread opens its first slab of 1 KiB blocks. The slab has 64 blocks. A sixteenth of them is 4,
+ * and 8 KiB are 8 blocks: the capacity is 8, and the stock has 24 magazines. Of 1,024 blocks a sixteenth is 64, so the capacity
+ * is the most, 62, and the stock has 3 magazines. */
 void slabs_size_magazines(bin_t *bin)
 {
   size_t size = bin->block_size, threads = __atomic_load_n(&bin_threads, __ATOMIC_RELAXED);

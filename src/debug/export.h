@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * Figures for other processes (export=1), of which nothing is known in the paths of allocation. A thread of the library's own
- * sleeps until somebody asks by the memory that they share (heap/export_page.h), and writes the figures there. */
+ * sleeps until somebody asks by the memory that they share (heap/export_page.h), and writes the figures there.
+ *
+ * The thread takes only the locks that any question takes. But it makes two threads of one: locks are taken that one thread
+ * does not need, and a fork in a signal handler may wait for the call that the handler interrupted. */
 #ifndef EXPORT_H
 #define EXPORT_H
 

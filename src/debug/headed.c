@@ -143,6 +143,7 @@ static const heads_t own_heads = {.open = open_block,
                                   .say_sites = guard_say_sites,
                                   .withheld = quarantine_figures,
                                   .release_withheld = quarantine_empty,
+                                  .verify_withheld = quarantine_verify,
                                   .verify_all = verify_all,
                                   .end_all = end_all};
 const heads_t *const heads = &own_heads;

@@ -136,7 +136,7 @@ static bool names_loader(void)
 static bool is_alone(void)
 {
   enum { UNKNOWN, ALONE, LOADED };
-  static uint32_t known;
+  static uint32_t known; /* constant once it is set */
   uint32_t kind = __atomic_load_n(&known, __ATOMIC_RELAXED);
   if (unlikely(kind == UNKNOWN)) {
     kind = names_loader() ? LOADED : ALONE;

@@ -16,7 +16,7 @@
 #ifdef HAS_TABLES
 
 typedef enum looking { LOOKING_IS_UNKNOWN, LOOKING_BY_MASK, LOOKING_BY_COPY, LOOKING_IS_REFUSED } looking_t;
-static uint32_t looking;
+static uint32_t looking; /* constant once it is known: every thread that finds out finds the same */
 
 static int error_of_mask_at(uintptr_t address)
 {

@@ -67,7 +67,7 @@ static turn_t whose_turn(thread_t *thread, size_t size_class)
 }
 
 /* Blocks that are fetched from the bin are drawn for samples, or the thread is to begin counting. */
-static bool is_counted_or_drawn(void) { return settings.guard_sample || profile_under_way(); }
+static bool observes_all(void) { return settings.guard_sample || profile_under_way(); }
 
 /* ---- heaps ---- */
 
@@ -100,7 +100,7 @@ static void has_come_up(void)
   export_begin_if();
 }
 
-static void begin_helpers(size_t (*figures)(char *buffer, size_t size))
+static void begin_export(size_t (*figures)(char *buffer, size_t size))
 {
   export_figures = figures;
   export_begin_if();
@@ -129,7 +129,7 @@ static void say_place(text_t *text, const void *address)
 
 /* ---- forks ---- */
 
-static void fork_child(void)
+static void forget_in_child(void)
 {
   chance_fork_child();
   sample_forget();
@@ -153,7 +153,7 @@ static const observer_t debug_observer = {.take = take_observed,
                                           .note_resized = profile_note_resized,
                                           .note_end = note_end,
                                           .turn = whose_turn,
-                                          .is_busy = is_counted_or_drawn,
+                                          .is_busy = observes_all,
                                           .let_go = profile_let_go,
                                           .begin_heap = walled_begin_if,
                                           .enter_heap = enter_heap,
@@ -163,7 +163,7 @@ static const observer_t debug_observer = {.take = take_observed,
                                           .bring_up = bring_up,
                                           .has_come_up = has_come_up,
                                           .tick = export_begin_due,
-                                          .begin_helpers = begin_helpers,
+                                          .begin_helpers = begin_export,
                                           .end_helpers = end_helpers,
                                           .end = end_process,
                                           .kept_bytes = pages_kept,
@@ -176,7 +176,7 @@ static const observer_t debug_observer = {.take = take_observed,
                                           .has_helper = export_is_there,
                                           .fork_prepare = chance_fork_prepare,
                                           .fork_parent = profile_write_if_asked,
-                                          .fork_child = fork_child,
+                                          .fork_child = forget_in_child,
                                           .fork_child_of_many = export_fork_child,
                                           .profile_start = start_profile,
                                           .profile_stop = stop_profile,

@@ -19,7 +19,7 @@ _Static_assert(sizeof(record_t) == SITE_UNIT, "a record begins with one unit");
 lock_t sites_lock;
 static site_t chains[1 << CHAINS_LOG2];
 static char *chunks[CHUNKS_MOST];
-static uint32_t taken = 1; /* units; 0 is no site. Under the lock, and read without it */
+static uint32_t taken = 1; /* units; 0 is no site. Under the lock, and read without it: below it all records are complete */
 
 sites_place_t sites_place(void) { return (sites_place_t){chunks, &taken}; }
 

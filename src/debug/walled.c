@@ -30,7 +30,7 @@ enum {
 
 static yard_t guarded = {.bytes_most = GUARDED_BYTES, .freed_most = GUARDED_FREED_MOST};
 static yard_t sampled = {.bytes_most = SAMPLED_BYTES, .live_most = SAMPLED_LIVE_MOST, .freed_most = SAMPLED_FREED_MOST};
-static size_t sampled_bytes; /* of memory that live samples take */
+static size_t sampled_bytes; /* of memory that live samples take: a bound, which publishes nothing */
 
 static yard_t *yard_around(const void *address)
 {

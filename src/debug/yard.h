@@ -8,7 +8,8 @@
  *                                    ^ the block ends here, as far as its alignment allows
  *
  * What is known of a block stays beside the yard when the block has gone, up to a number of the newest. It may be read at any
- * moment and without a lock: by whoever handles a fault.
+ * moment and without a lock: by whoever handles a fault. A place may be forgotten while it is read. The message then names
+ * another block.
  *
  * The state is under huge_lock. While the system is asked the lock is open, and the gate of large blocks keeps a fork away. */
 #ifndef YARD_H

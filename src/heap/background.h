@@ -29,7 +29,7 @@ bool background_is_there(void);
 bool background_fork_child(void);
 void background_begin_due(void); /* in such a child, once it is due */
 
-/* It has looked lately, so others need not. */
+/* It has looked lately, so others need not. A thread that does not see it yet ticks too, which does no harm. */
 extern INTERNAL bool background_runs;
 bool background_has_looked(uint64_t now_ms);
 static inline bool background_looks(uint64_t now_ms)

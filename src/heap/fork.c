@@ -16,7 +16,8 @@
 lock_t startup_lock;
 
 /* A process with one thread forks without the locks: the fork may come from a signal handler that interrupted a call which
- * holds one, and that call goes on in the child and opens it. Several threads may fork at once, so each knows for itself. */
+ * holds one, and that call goes on in the child and opens it. Only glibc says that there is one thread; with another C library
+ * such a fork waits for ever. Several threads may fork at once, so each knows for itself. */
 static THREAD_LOCAL bool fork_locked;
 
 bool fork_lost_threads;
@@ -97,13 +98,11 @@ static lock_t *const leaves[] = {&bin_magazines_lock, &space_of_process.lock, &s
 enum { LEAVES = sizeof leaves / sizeof *leaves };
 
 /* The metadata serves all others, so its lock is last. */
-static void for_each_leaf(void (*act)(lock_t *))
+static size_t leaf_count(void) { return LEAVES + (observer ? observer->lock_count : 0) + 1; }
+
+static lock_t *leaf(size_t i)
 {
-  for (size_t i = 0; i < LEAVES; i++)
-    act(leaves[i]);
-  for (size_t i = 0; observer && i < observer->lock_count; i++)
-    act(observer->locks[i]);
-  act(&metadata_lock);
+  return i < LEAVES ? leaves[i] : i + 1 < leaf_count() ? observer->locks[i - LEAVES] : &metadata_lock;
 }
 
 /* Takes everything in the order in which it nests, so that no thread waits for the fork while the fork waits for it. */
@@ -131,7 +130,8 @@ static void lock_everything(void)
   gate_close(GATE_SYSTEM);
   lock_acquire(&huge_lock);
   for_each_region_lock(lock_acquire);
-  for_each_leaf(lock_acquire);
+  for (size_t i = 0; i < leaf_count(); i++)
+    lock_acquire(leaf(i));
 }
 
 /* Opens everything that lock_everything() took, but the object pools, which are open already. In which order is of no matter to
@@ -139,7 +139,8 @@ static void lock_everything(void)
  * was never locked here, and must not be opened. */
 static void open_everything(void (*open)(lock_t *))
 {
-  for_each_leaf(open);
+  for (size_t i = leaf_count(); i--;)
+    open(leaf(i));
   for_each_region_lock(open);
   open(&huge_lock);
   gate_open(GATE_SYSTEM, open);

@@ -11,7 +11,8 @@
 extern lock_t startup_lock;
 
 /* Registers the fork handlers, once. Called as early as can be: handlers that are registered later run before these in the
- * parent, and may allocate. May allocate itself. */
+ * parent, and may allocate. Handlers that a program registered before it opened the library run after these. They must neither
+ * allocate from the library nor wait for a thread that does. May allocate itself. */
 void fork_watch(void);
 
 /* The process is a child of one that had other threads at the fork: it has what they had in their hands, half done. */

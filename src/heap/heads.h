@@ -81,6 +81,9 @@ typedef struct heads {
   withheld_figures_t (*withheld)(struct pool_heap *heap);
   void (*release_withheld)(struct pool_heap *heap, const char *call);
 
+  /* Ends the program if one of those was written to; returns their bytes. */
+  size_t (*verify_withheld)(struct pool_heap *heap, const char *call);
+
   /* Verifies all blocks of a checked heap, live ones and those that are kept back; the second when all its blocks end. */
   void (*verify_all)(struct pool_heap *heap, bool alone, const char *call);
   void (*end_all)(struct pool_heap *heap, bool alone, const char *call);

@@ -25,6 +25,7 @@ static struct {
   thread_invalid_t place;
 } without_record;
 
+/* Only the owner ever finds its own address there, and it alone uses the place. So no order is needed. */
 static bool claim_place(void)
 {
   if (!HAS_SYSTEM)

@@ -98,20 +98,13 @@ static void tick_region(heap_t *heap)
     }
 }
 
-/* Only a block that an observer noted leads to an entry. */
-static void leave_profile(void *entry, const void *block)
-{
-  if (HAS_SYSTEM && unlikely(entry != NULL))
-    observer->note_end(entry, block);
-}
-
 /* Gives a run back. A spare was not counted as live. */
 static void give_run(heap_t *heap, run_t *run, bool is_live)
 {
   lock_t *gate = gate_enter(GATE_LARGE);
   if (is_live)
     count(heap, -1, -(ptrdiff_t)run->size);
-  leave_profile(run->entry, run->start);
+  observe_end(run->entry, run->start);
   unlink_run(heap, run);
   add_figure(&heap->large_held, -(ptrdiff_t)run_bytes(arena_of(heap->space, run->start), run));
   space_give_charged(heap->space, &heap->budget, run);
@@ -236,7 +229,7 @@ void large_give_huge(heap_t *heap, huge_t *huge)
   lock_t *gate = gate_enter(GATE_LARGE);
   count(heap, -1, -(ptrdiff_t)bytes);
   add_figure(&heap->large_held, -(ptrdiff_t)bytes);
-  leave_profile(huge->entry, huge_block(huge));
+  observe_end(huge->entry, huge_block(huge));
   huge_give(huge);
   budget_discharge(&heap->budget, bytes);
   gate_leave(gate);
@@ -363,7 +356,7 @@ bool large_note_entry(void *block, void *entry)
     before = run->entry;
     run->entry = entry;
   }
-  leave_profile(before, block);
+  observe_end(before, block);
   return live;
 }
 

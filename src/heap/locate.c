@@ -15,7 +15,7 @@
 
 lock_t guests_lock;
 static range_t *guests;
-static size_t guest_count;
+static size_t guest_count; /* 0 saves the lock. A caller that has a block of a guest got it after the guest was entered */
 
 static heap_t *heap_of_guest(range_t *range) { return (heap_t *)((char *)range - offsetof(heap_t, region.guest)); }
 

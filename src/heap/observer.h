@@ -80,7 +80,18 @@ typedef struct observer {
   int (*profile_write)(const heap_t *heap, int file);
 } observer_t;
 
+#ifdef TIDEPOOL_EMBEDDED
+#define observer ((const observer_t *)NULL)
+#else
 extern const observer_t *const observer;
+#endif
+
+/* A run or a mapping ends. Only one that the observer noted has an entry. */
+static inline void observe_end(void *entry, const void *block)
+{
+  if (HAS_SYSTEM && unlikely(entry != NULL))
+    observer->note_end(entry, block);
+}
 
 /* Slow paths of threads ask the observer. Never cleared: a thread has to learn that a profile has ended. */
 extern INTERNAL bool slow_paths_are_observed;

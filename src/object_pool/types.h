@@ -120,7 +120,8 @@ struct object_pool {
   object_array_t *only; /* an array that can be walked without the lock; NULL: take the lock */
   hot_t hot_shared;     /* the hot object of a pool that is not single-threaded. From here to `home` is what is read without the
                          * lock, and is not where the lock is: no thread that reads takes that from its holder */
-  uint16_t slot;        /* where each thread's block has the pool's cache, in bytes; 0: caches are not used, now or ever */
+  uint16_t slot;        /* where each thread's block has the pool's cache, in bytes; 0: caches are not used, now or ever. A slot
+                         * that is read too late leads to a cache that is good as long as the pool lives */
   uint16_t own_slot;    /* what it is when they are */
   uint32_t mark;        /* OBJECT_POOL_MARK while it is live */
   uint32_t path;        /* which one gets and puts take, while it is live: PATH_... */

@@ -33,6 +33,7 @@ typedef struct run {
   void *owner; /* slab: its bin; large or spare: its heap */
   struct run *next, *previous;
   word_t *bitmap; /* slab: bit i set: block i is free and here. Who asks beside the owner may find it when the slab has gone */
+  /* The size of a large run is exact while its block is live. A thread that does not own the block reads a figure. */
   union {
     size_t size;   /* large: usable bytes */
     word_t purged; /* slab: bit i set: part i (slab.h) is free, and holds no memory */

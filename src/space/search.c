@@ -23,7 +23,8 @@ void space_count_taken(space_t *space, size_t units, past_t past)
 }
 
 /* Where memory is nearer to some processors than to others, an arena is for threads of the node that has made it: they touch
- * its pages first. What is free in arenas of other nodes is taken when there can be no more of the own. */
+ * its pages first. What is free in arenas of other nodes is taken when there can be no more of the own. Slabs belong to a bin
+ * and not to a node, so a free block may still reach a thread of another node. */
 static uint8_t node_of[SLOTS_MOST];
 enum { ANY_NODE = 256 };
 

@@ -7,6 +7,7 @@ allowance_t allowance_of_nobody = {.left = PTRDIFF_MAX / 2, .allowed = PTRDIFF_M
 
 enum { LIMIT_SHARE = 32 }; /* of what is left the program maps memory, too */
 
+/* These are bounds. They publish nothing, so every access is relaxed. */
 static size_t budget = CACHE_BYTES_DEFAULT, share = CACHE_BYTES_DEFAULT, granted;
 
 void allowances_init(size_t bytes)

@@ -168,7 +168,8 @@ thread_t *thread_current(void)
 }
 
 /* A thread that has only freed so far waits for its record if it may be at its end. The system is asked once; after that the
- * frees are counted. A process with one thread has no thread that has ended. */
+ * frees are counted. A process with one thread has no thread that has ended. Without the question, every thread that only frees
+ * would go to the bins for its first blocks, at 95 ns for each instead of 4. */
 COLD static thread_t *start_to_free(void)
 {
   bool waits = !os_single_threaded() && !without && frees_alone < FREES_ALONE && (frees_alone || os_thread_may_be_over());

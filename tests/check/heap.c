@@ -4,8 +4,8 @@
 #include "base/pattern.h"
 #include "check/check.h"
 #include "check/parts.h"
-#include "debug/quarantine.h"
 #include "heap/granular.h"
+#include "heap/heads.h"
 
 static bool is_prepaid(const space_t *space, const run_t *run) { return arena_of(space, run->start)->space->prepaid; }
 
@@ -173,7 +173,7 @@ void check_heap_lists(heap_t *heap)
   expect(heap->mark == HEAP_LIVE_MARK, "H1", "a heap that was destroyed is in the list", heap);
   size_t slabs = check_bins(heap);
   if (heap_is_checked(heap))
-    expect_count(heap->quarantine.bytes, quarantine_verify(heap, "check"), "H4", "bytes in quarantine");
+    expect_count(heap->quarantine.bytes, heads->verify_withheld(heap, "check"), "H4", "bytes in quarantine");
   add_large_runs(heap, &large);
   add_huge_blocks(heap, &large);
   check_region(heap);

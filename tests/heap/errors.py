@@ -11,7 +11,7 @@ import re
 import sys
 
 HEADERS = ("pool.h", "heap.h", "object_pool.h", "profile.h", "stats.h")
-TESTS = ("heap/wrong.c", "heap/test_errors.c", "embedded/board.c")
+TESTS = ("heap/wrong.c", "heap/test_errors.c", "heap/test_plain.c", "embedded/board.c")
 # NULL is no error for these.
 NULL_IS_FINE = {"pool_heap_destroy", "object_pool_destroy", "pool_heap_stats_json", "pool_profile_write"}
 TELLS = "pool_error"
