@@ -36,8 +36,8 @@ POOL_API bool pool_profile_start(uint64_t sample_bytes) POOL_NAME(profile_start)
 POOL_API void pool_profile_stop(void) POOL_NAME(profile_stop);
 
 /* Writes the profile of one heap, or of all heaps with NULL, to an open file. The text is gperftools' heap_v2, which pprof
- * reads. Any thread may call it while others allocate. It allocates nothing from a heap. Only the debug library: EINVAL in
- * libtidepool, with pool_error(). false: the profile is not written, or not all of it; errno is the reason. */
+ * reads. Any thread may call it while others allocate. It allocates nothing from a heap. Only the debug library writes one;
+ * pool_error() says so in libtidepool. false: the profile is not written, or not all of it; errno is the reason. */
 POOL_API bool pool_profile_write(pool_heap_t *heap, int fd) POOL_NAME(profile_write);
 
 POOL_END_DECLS
