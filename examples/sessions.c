@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * A server that loses memory, and how its heap says where. Each session has a heap block and a buffer; one of the ways in which
- * a session ends forgets the buffer. docs/heaps.md has what the reports mean.
+ * a session ends forgets the buffer. docs/heaps.md has what the reports mean. Heaps with sites need the debug library, which
+ * tidepool run loads for these options (docs/debug_library.md).
  *
  *     cc -g sessions.c $(pkg-config --cflags --libs tidepool) -o sessions
- *     ./sessions                                   a report while it runs
- *     TIDEPOOL_OPTIONS=leaks=destroy ./sessions    and what is left when the heap ends */
+ *     tidepool run -o sites=1 ./sessions          a report while it runs
+ *     tidepool run -o leaks=destroy ./sessions    and what is left when the heap ends */
 #include <stdio.h>
 #include <string.h>
 #include <tidepool.h>
@@ -40,7 +41,7 @@ int main(void)
 {
   sessions = pool_heap_create(&(pool_heap_options_t){.name = "sessions", .flags = POOL_HEAP_SITES});
   if (!sessions)
-    return 1;
+    return fprintf(stderr, "%s\n", pool_error()), 1;
   for (unsigned i = 0; i < 1000; i++) {
     char name[32];
     snprintf(name, sizeof name, "peer %u", i);

@@ -1,7 +1,15 @@
 # SPDX-License-Identifier: MIT
 """What all tests of pytest have in common. tests/cases.py reads the line with which pytest ends."""
 
+import os
+
 SKIPPED = 77   # as meson has it
+
+
+def pytest_configure():
+    """Meson names the folders of the plain and of the debug library, and the loader would take the first one for all programs,
+    which find their own by DT_RUNPATH."""
+    os.environ.pop("LD_LIBRARY_PATH", None)
 
 
 def pytest_addoption(parser):
@@ -15,6 +23,10 @@ def pytest_addoption(parser):
     parser.addoption("--gdb-script", metavar="FILE", help="tests/gdb: the commands of gdb")
     parser.addoption("--tidepool", metavar="PROGRAM", help="tests/command: the program tidepool")
     parser.addoption("--program", metavar="PROGRAM", help="tests/command: a program that is run")
+    parser.addoption("--linked", metavar="PROGRAM", action="append", help="tests/command: one that is linked with libtidepool")
+    parser.addoption("--linked-malloc", metavar="PROGRAM", help="tests/command: one that is linked with libtidepool-malloc")
+    parser.addoption("--linked-library", metavar="LIBRARY", help="tests/command: a library that is linked with libtidepool")
+    parser.addoption("--own-library", metavar="LIBRARY", help="tests/command: libtidepool")
     parser.addoption("--static-program", metavar="PROGRAM", help="tests/command: a static one")
     parser.addoption("--own-malloc", metavar="PROGRAM", help="tests/command: one that has a malloc")
     parser.addoption("--python-like", metavar="PROGRAM", help="tests/command: one that looks like CPython")

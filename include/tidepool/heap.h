@@ -62,7 +62,9 @@ enum {
    * returns the requested size. pool_heap_realloc() to another size moves the block, which detects a use of its old address.
    *
    * Blocks in quarantine count as cached. A request that would fail, a trim and pool_heap_largest() empty it first. A write in
-   * front of a block may destroy its size: the line then has a wrong size. */
+   * front of a block may destroy its size: the line then has a wrong size.
+   *
+   * Only the debug library and the library for firmware: EINVAL in libtidepool, with pool_error(). */
   POOL_HEAP_CHECKED = 1 << 4,
 
   /* Each block records its site: the return address of the call that allocated it, and those of its callers. The option `sites`
@@ -70,7 +72,7 @@ enum {
    * heap or the program ends. The array of an object pool has the site at which the pool was created.
    *
    * A block takes as many bytes as in a checked heap, which also records sites. Threads cache no blocks. Nothing is filled,
-   * verified or kept in quarantine. The library for firmware refuses the flag. */
+   * verified or kept in quarantine. Only the debug library: EINVAL in libtidepool, with pool_error(). */
   POOL_HEAP_SITES = 1 << 5,
 
   /* Each block has pages of its own between two inaccessible pages. It ends at the second one, or less than its alignment
@@ -85,7 +87,7 @@ enum {
    *
    * Cost: whole pages of the budget, and two mappings for each live block. Further blocks are only checked once blocks use
    * three quarters of the mappings that the system allows, or the budget has no page left. The flag excludes `reserve` and
-   * `memory`. */
+   * `memory`. Only the debug library: EINVAL in libtidepool, with pool_error(). */
   POOL_HEAP_GUARDED = 1 << 6,
 
   /* Blocks of any size are cut from one piece, with a budget of up to 8 MiB instead of 1 MiB. More of the budget can be live:
@@ -268,7 +270,8 @@ typedef struct pool_block {
   void *start;
   size_t size;
 
-  /* The return address of the call that allocated it. NULL: the heap has no sites, or had no memory for this one. */
+  /* The return address of the call that allocated it. NULL: the heap has no sites, as in libtidepool, or had no memory for this
+   * one. */
   const void *site;
 } pool_block_t;
 
@@ -286,7 +289,8 @@ POOL_API bool pool_heap_walk(pool_heap_t *heap, pool_visit_fn *visit, void *cont
  *             1,008 bytes in 1 block from session_copy+0x31 (server.c:57)
  *
  * A heap without sites has only the sum. Function names are from the program's symbol tables. Lines need debug information (-g)
- * and the program addr2line. No other thread may use the heap meanwhile. The call allocates nothing.
+ * and the program addr2line. No other thread may use the heap meanwhile. The call allocates nothing. Only the debug library:
+ * EINVAL in libtidepool.
  *
  * false: not all of it was written, and errno says why. NULL is EINVAL, with pool_error(). */
 POOL_API bool pool_heap_report(pool_heap_t *heap, int fd) POOL_NAME(heap_report);

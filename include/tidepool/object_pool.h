@@ -96,7 +96,7 @@ enum {
    * A put destructs the object and fills it with the bytes of 0x1deadb0b. The fill is verified at the next get, when the pool
    * shrinks, when the pool or its heap ends, and at exit(). exit() omits a single-threaded pool if the process has several
    * threads then. A get fills the object with 0xcd and constructs it anew. So every use is a first use, and reset is never
-   * called. If an option (checked=all, guarded=all) checks the pool, reset runs before destruct. */
+   * called. If an option of the debug library (checked=all, guarded=all) checks the pool, reset runs before destruct. */
   OBJECT_POOL_CHECKED = 1 << 1
 };
 

@@ -148,6 +148,9 @@ POOL_API pool_heap_t *pool_heap_of(const void *address) POOL_NAME(heap_of);
  *
  * tidepool-malloc(1) describes these and the options for profiles, names and export.
  *
+ * Only the debug library has checked, guarded, guard_sample, sites, leaks, export and the options for profiles: EINVAL in
+ * libtidepool.
+ *
  * false and EINVAL, with pool_error(): the key is unknown, the value is invalid, or the manager is already in use. */
 POOL_API bool pool_option_set(const char *key, const char *value) POOL_NAME(option_set);
 

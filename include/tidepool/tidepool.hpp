@@ -201,6 +201,7 @@ public:
   }
 
   // Writes to a file how many blocks are live, and where they were allocated. False: errno says why it could not be written.
+  // Only the debug library: EINVAL in libtidepool.
   bool report(int fd) const noexcept { return pool_heap_report(raw(), fd); }
 
   // Returns idle memory to the system, all but `keep` bytes, and returns how many bytes went back.
@@ -341,6 +342,7 @@ public:
   [[nodiscard]] heap_options prefault() const noexcept { return with_flag(POOL_HEAP_PREFAULT); }
   [[nodiscard]] heap_options lock_memory() const noexcept { return with_flag(POOL_HEAP_LOCK_MEMORY); }
   [[nodiscard]] heap_options zero_on_free() const noexcept { return with_flag(POOL_HEAP_ZERO_ON_FREE); }
+  // Only the debug library has these three: EINVAL in libtidepool.
   [[nodiscard]] heap_options checked() const noexcept { return with_flag(POOL_HEAP_CHECKED); }
   [[nodiscard]] heap_options sites() const noexcept { return with_flag(POOL_HEAP_SITES); }
   [[nodiscard]] heap_options guarded() const noexcept { return with_flag(POOL_HEAP_GUARDED); }

@@ -12,7 +12,7 @@ import time
 import pytest
 
 SECONDS = 600
-NOT_SHARED = "it does not share its figures: it is not run with export=1, or has not allocated yet"
+NOT_SHARED = "it does not share its figures (yet): start it by tidepool run -o export=1 PROGRAM"
 
 
 @pytest.fixture(name="tidepool")

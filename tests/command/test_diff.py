@@ -2,7 +2,6 @@
 """tidepool diff -o: the page of what has grown and what has shrunk."""
 
 import json
-import os
 import re
 
 import pytest
@@ -16,13 +15,12 @@ from sharing import fixture_tidepool   # pylint: disable=unused-import
 @pytest.fixture(name="made", params=("recording", "profile"))
 def fixture_made(request, tidepool, shown, tmp_path):
     """Two files, of programs of which the second leaks 100 blocks more."""
-    library = os.path.abspath(request.config.getoption("--library"))
     files = []
     for name in ("less", "more"):
         files.append(tmp_path / name)
         how = ("record", "-o", files[-1]) if request.param == "recording" else \
               ("run", "-o", "sample_bytes=1", "--profile", files[-1])
-        tidepool(*how, "--library", library, shown, name)
+        tidepool(*how, shown, name)
     return files
 
 

@@ -37,9 +37,8 @@ def test_a_report_of_a_process(tidepool, shares):
     assert running.end() == 0
 
 
-def test_a_preloaded_program(tidepool, request):
-    library = os.path.abspath(request.config.getoption("--library"))
-    running = subprocess.Popen([tidepool.program, "run", "--library", library, "-o", "export=1", sys.executable, "-c",
+def test_a_preloaded_program(tidepool):
+    running = subprocess.Popen([tidepool.program, "run", "-o", "export=1", sys.executable, "-c",
                                 "blocks = [bytes(1000) for _ in range(20000)]; print(1, flush=True); input()"],
                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     running.stdout.readline()
@@ -53,10 +52,10 @@ def test_a_preloaded_program(tidepool, request):
 @pytest.fixture(name="both")
 def fixture_both(tidepool, request):
     """A program with two libraries."""
-    library, program = (os.path.abspath(request.config.getoption(name)) for name in ("--library", "--shares"))
+    program = os.path.abspath(request.config.getoption("--shares"))
     with contextlib.ExitStack() as stack:
         def both(*options):
-            started = Shares([tidepool.program, "run", "--library", library, *options, program])
+            started = Shares([tidepool.program, "run", *options, program])
             stack.callback(started.stop)
             return started
         yield both

@@ -38,7 +38,7 @@ PAGES = {
     "heaps": ("show -o PAGE heaps", ["the peak: ", "sessions", "messages (object pool)"], ["heap", "object pool", "allocated"]),
     "profile": ("show -o PAGE profile", [], ["in use", "allocated"]),
     "diff": ("diff -o PAGE less more", ["grown", "shrunk"], ["before", "after", "place", "blocks"]),
-    "map": ("map --library LIBRARY -o PAGE more", ["live", "cached", "free", "fresh"], ["heap", "slabs", "cached", "fresh"]),
+    "map": ("map -o PAGE more", ["live", "cached", "free", "fresh"], ["heap", "slabs", "cached", "fresh"]),
     "report": ("report --html PAGE figures", ["live", "cached", "idle", "records", "children", "peak", "the budget"],
                ["held", "budget", "exhausted"]),
 }
@@ -55,7 +55,7 @@ class Made:
         for name in ("less", "more"):
             self.run(f"record --library LIBRARY -o {name} SHOWN {name}")
         self.run("record -o heaps RECORDED-HEAPS use")
-        self.run("run --library LIBRARY -o sample_bytes=1 --profile profile SHOWN x")
+        self.run("run -o sample_bytes=1 --profile profile SHOWN x")
         (folder / "figures").write_text("".join(json.dumps(figures) + "\n" for figures in FIGURES))
 
     def run(self, text):

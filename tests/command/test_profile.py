@@ -25,11 +25,10 @@ SHORT = "heap profile: 2: 9 [3: 10] @ heapprofile\n2: 9 [3: 10] @ 0x401234 0x401
 
 
 @pytest.fixture(name="profile")
-def fixture_profile(request, tidepool, shown, tmp_path):
+def fixture_profile(tidepool, shown, tmp_path):
     def profile(name, argument, program=shown, sample_bytes=2048):
         file = tmp_path / name
-        library = os.path.abspath(request.config.getoption("--library"))
-        tidepool("run", "--library", library, "--profile", file, "-o", f"sample_bytes={sample_bytes}", program, argument)
+        tidepool("run", "--profile", file, "-o", f"sample_bytes={sample_bytes}", program, argument)
         return file
     return profile
 
@@ -96,11 +95,10 @@ def in_use(tidepool, file):
 @pytest.fixture(name="grown")
 def fixture_grown(request, tidepool, tmp_path):
     """Runs the program whose 4,000 blocks of 1,000 bytes are all live at its peak."""
-    library, program = (os.path.abspath(request.config.getoption(name)) for name in ("--library", "--program"))
+    program = os.path.abspath(request.config.getoption("--program"))
 
     def grown(how, *options, file=tmp_path / "heap"):
-        return tidepool("run", "--library", library, "--profile", file, "-o", "sample_bytes=1", *options, program, how,
-                        check=False)
+        return tidepool("run", "--profile", file, "-o", "sample_bytes=1", *options, program, how, check=False)
     return grown
 
 
@@ -384,15 +382,14 @@ def test_a_profile_that_was_copied(tidepool, profile, copy, tmp_path):
     assert "has changed since" in done.stderr and "leak_some" not in done.stdout
 
 
-def test_a_program_that_was_replaced_while_it_ran(request, tidepool, tmp_path):
+def test_a_program_that_was_replaced_while_it_ran(tidepool, tmp_path):
     """By one that is older by its date; what ran on is the old one."""
-    library = os.path.abspath(request.config.getoption("--library"))
     python, program = os.path.realpath(sys.executable), tmp_path / "program"
     script = f"import os, shutil; shutil.copy2('{python}', '{program}.new'); os.rename('{program}.new', '{program}')"
     for how, reason in ((("run", "-o", "sample_bytes=1", "--profile"), "program (deleted) is not there any more, "),
                         (("record", "-o"), "program has changed since it was recorded, ")):
         shutil.copy2(python, program)
-        tidepool(*how, tmp_path / "file", "--library", library, "--", program, "-c", script)
+        tidepool(*how, tmp_path / "file", "--", program, "-c", script)
         done = tidepool("show", tmp_path / "file")
         assert reason + "so its functions have no names\n" in done.stderr
         assert re.search(r" program( \(deleted\))?\+0x", done.stdout)

@@ -20,7 +20,7 @@ EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "report.py"
 @pytest.fixture(name="tools")
 def fixture_tools(request):
     return {name: os.path.abspath(request.config.getoption(f"--{name}"))
-            for name in ("tidepool", "library", "program", "python-like", "python-with-perf", "python-free-threaded",
+            for name in ("tidepool", "program", "python-like", "python-with-perf", "python-free-threaded",
                          "trampoline")}
 
 
@@ -29,8 +29,7 @@ def fixture_tidepool(tools, tmp_path):
     def tidepool(command, *arguments, env=None, check=True):
         own = {key: value for key, value in os.environ.items()
                if key not in ("LD_PRELOAD", "TIDEPOOL_OPTIONS") and not key.startswith("PYTHON")}
-        library = ["--library", tools["library"]] if command in ("run", "record") else []
-        return subprocess.run([tools["tidepool"], command, *library, *map(str, arguments)], env={**own, **(env or {})},
+        return subprocess.run([tools["tidepool"], command, *map(str, arguments)], env={**own, **(env or {})},
                               text=True, cwd=tmp_path, capture_output=True, timeout=SECONDS, check=check)
     return tidepool
 

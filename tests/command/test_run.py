@@ -26,10 +26,9 @@ def fixture_tools(request):
 
 @pytest.fixture(name="run")
 def fixture_run(tools):
-    def run(*arguments, library=True, env=None, **more):
+    def run(*arguments, env=None, **more):
         own = {key: value for key, value in os.environ.items() if key not in ("LD_PRELOAD", "TIDEPOOL_OPTIONS")}
-        given = ["--library", tools["library"]] if library else []
-        return subprocess.run([tools["tidepool"], "run", *given, *arguments], env={**own, **(env or {})}, capture_output=True,
+        return subprocess.run([tools["tidepool"], "run", *arguments], env={**own, **(env or {})}, capture_output=True,
                               text=True, timeout=SECONDS, check=False, **more)
     return run
 
@@ -105,7 +104,9 @@ def test_what_is_set_already_is_kept(run, tools, tmp_path):
 def test_the_environment_of_the_program(run, tools):
     set_already = {"TIDEPOOL_OPTIONS": "leaks=none", "LD_PRELOAD": "/lib/none.so"}
     done = run("-o", "sites=2", "--checked", "/usr/bin/env", env=set_already)
-    assert f"LD_PRELOAD={os.path.realpath(tools['library'])}:/lib/none.so\n" in done.stdout
+    folder, name = os.path.split(os.path.realpath(tools["library"]))
+    own = name.replace("-malloc", "")
+    assert f"LD_PRELOAD={folder}/debug/{name}:{folder}/debug/{own}:/lib/none.so\n" in done.stdout
     assert "TIDEPOOL_OPTIONS=leaks=none,sites=2,checked=all\n" in done.stdout
     assert "TIDEPOOL_OPTIONS" not in run("/usr/bin/env").stdout
 
@@ -167,23 +168,19 @@ def test_what_cannot_be_run(run, tmp_path):
 
 
 def test_libraries_that_are_not_there(run, tools, tmp_path):
-    done = run("--library", str(tmp_path / "none.so"), tools["program"], library=False)
+    done = run("--library", str(tmp_path / "none.so"), tools["program"])
     assert done.returncode == 125 and lines_of(done) == [f"tidepool: run: {tmp_path}/none.so is not there"]
     lonely = shutil.copy(tools["tidepool"], tmp_path)
     done = subprocess.run([lonely, "run", tools["program"]], capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.returncode == 125 and "--library FILE says where it is" in done.stderr and not done.stdout
     dollar = shutil.copy(tools["library"], tmp_path / "$LIB.so")
-    assert "a dollar sign" in run("--library", dollar, tools["program"], library=False).stderr
+    assert "a dollar sign" in run("--library", dollar, tools["program"]).stderr
     spaced = tmp_path / "a b.so"
     spaced.symlink_to(tools["library"])
     (tmp_path / "c d").mkdir()
     moved = shutil.copy(tools["library"], tmp_path / "c d")
-    assert "no path with a space" in run("--library", moved, tools["program"], library=False).stderr
-    assert run("--library", str(spaced), tools["program"], library=False).stdout == "loaded\n"
-
-
-def test_the_build_has_its_own_library(run, tools):
-    assert run(tools["program"], library=False).stdout == "loaded\n"
+    assert "no path with a space" in run("--library", moved, tools["program"]).stderr
+    assert run("--library", str(spaced), tools["program"]).stdout == "loaded\n"
 
 
 # ---- programs that keep their own malloc ----

@@ -35,10 +35,14 @@ def run(*command, folder, status=0, **environment):
     return done.stdout
 
 
-def site_of_leak(program, folder):
-    """Where program.c allocated the block that lives when its heap ends."""
-    said = run(program, folder=folder, TIDEPOOL_OPTIONS="leaks=destroy")
-    return re.search(r"1 block, 1,000 bytes live: 1 from (\w+)\+0x", said)[1]
+FOUND_LEAK = "1 block, 1,000 bytes live: 1 from "   # of program.c, with the debug library and leaks=destroy
+NEEDS_DEBUG = "tidepool: leaks: only the debug library has this option"
+
+
+def site_of_leak(program, folder, **environment):
+    """Where program.c, with an optimized debug library, allocated the block that lives when its heap ends."""
+    said = run(program, folder=folder, TIDEPOOL_OPTIONS="leaks=destroy", **environment)
+    return re.search(FOUND_LEAK + r"(\w+)\+0x", said)[1]
 
 
 def needs(*programs):

@@ -56,7 +56,11 @@ class FindPackage(Parent):
             with self.subTest(name):
                 self.assertEqual(self.tidepool_libraries(build / name), libraries)
                 self.assertEqual(run(build / name, folder=self.folder), WORKS)
-        for name in "silent", "silent_static", "both", "both_static":
+        for name in "program_debug", "program_debug_static":
+            with self.subTest(name):
+                self.assertIn(sandbox.FOUND_LEAK, run(build / name, folder=self.folder, TIDEPOOL_OPTIONS="leaks=destroy"))
+        self.assertIn(sandbox.NEEDS_DEBUG, run(build / "program", folder=self.folder, TIDEPOOL_OPTIONS="leaks=destroy"))
+        for name in "silent", "silent_static", "both", "both_static", "silent_debug":
             with self.subTest(name):
                 self.assert_malloc_is_ours(build / name)
 
@@ -130,7 +134,13 @@ class Sources(Parent):
         for name, libraries in ("program", {"libtidepool.so.0"}), ("program_static", set()):
             self.assertEqual(self.tidepool_libraries(build / name), libraries)
             self.assertEqual(run(build / name, folder=self.folder), WORKS)
-        self.assertEqual(run(build / "silent", folder=self.folder, TIDEPOOL_OPTIONS="version"), TOLD_VERSION)
+        for name in "silent", "silent_debug":
+            self.assertEqual(run(build / name, folder=self.folder, TIDEPOOL_OPTIONS="version"), TOLD_VERSION)
+        self.assertEqual(sandbox.site_of_leak(build / "program_debug", self.folder), "main")
+        self.assertEqual(sandbox.site_of_leak(build / "program_debug_static", self.folder), "main")
+        # One that is linked with the plain library finds the other by its name.
+        place = str(build / "tidepool/tidepool-debug")
+        self.assertEqual(sandbox.site_of_leak(build / "program", self.folder, LD_LIBRARY_PATH=place), "main")
 
     @needs("nm")
     def test_static(self):
@@ -144,8 +154,11 @@ class Sources(Parent):
         for name in "program", "program_static":
             self.assertEqual(self.tidepool_libraries(build / name), set())
             self.assertEqual(run(build / name, folder=self.folder), WORKS)
+        for name in "program_debug", "program_debug_static":
+            self.assertEqual(self.tidepool_libraries(build / name), set())
             self.assertEqual(sandbox.site_of_leak(build / name, self.folder), "main")   # not optimized, by its parent
-        for name in "libtidepool.a", "libtidepool_static.a":
+        folder = build / "tidepool/tidepool-debug"
+        for name in "libtidepool.a", "libtidepool_static.a", folder / "libtidepool.a", folder / "libtidepool_static.a":
             run(sys.executable, SOURCE / "tests/symbols.py", "tidepool-archive", build / "tidepool" / name, *headers,
                 folder=self.folder)
 
@@ -193,10 +206,19 @@ class SameAsMeson(sandbox.Folder):
         run("meson", "setup", meson, SOURCE, "-Dprobes=disabled", folder=self.folder)
         run("cmake", "-G", "Ninja", "-S", SOURCE, "-B", cmake, "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=ON",
             "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", folder=self.folder)
-        of_meson = self.compiled(meson, [(r"libtidepool-objects\.a", "tidepool"),
-                                         (r"libtidepool-malloc(-objects\.a|\.so)", "malloc")])
-        of_cmake = self.compiled(cmake, [(r"tidepool_objects\.dir", "tidepool"), (r"tidepool_malloc\.dir", "malloc")])
+        of_meson = self.compiled(meson, [(r"libtidepool-objects\.a", "tidepool"), (r"libtidepool-debug-objects\.a", "debug"),
+                                         (r"libtidepool-malloc(-objects\.a|\.so)", "malloc"),
+                                         (r"libtidepool-malloc-debug-objects\.a", "malloc_debug")])
+        of_cmake = self.compiled(cmake, [(r"tidepool_(plain_)?objects\.dir", "tidepool"),
+                                         (r"tidepool_debug_objects\.dir", "debug"), (r"tidepool_malloc\.dir", "malloc"),
+                                         (r"tidepool_malloc_debug\.dir", "malloc_debug")])
         self.assertGreater(min(len(of_meson["tidepool"]), len(of_meson["malloc"])), 50)
+        self.assertGreater(len(of_meson["debug"]), 20)
+        # One target of CMake has all of the library. Meson takes the core of the plain one.
+        plain = set(of_meson["malloc"]) - set(of_cmake["malloc_debug"])
+        self.assertEqual(plain, {"src/heap/plain.c"})
+        of_meson["malloc_debug"].update({source: options for source, options in of_meson["malloc"].items()
+                                         if source not in plain})
         self.assertEqual(of_meson, of_cmake)
         for name in "libtidepool", "libtidepool-malloc":
             self.assertEqual(self.linked(meson, name), self.linked(cmake, name))

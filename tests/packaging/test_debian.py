@@ -46,7 +46,7 @@ class Debian(sandbox.Folder):
         packages()   # once, also where it fails
 
     def libraries(self):
-        return next(unpacked().rglob("libtidepool.so.0")).parent
+        return next(unpacked().rglob("tidepool.pc")).parents[1]
 
     def flags(self, *arguments):
         """pkg-config puts the folder before what is not in the compiler's own places."""
@@ -61,11 +61,12 @@ class Debian(sandbox.Folder):
 
     def test_packages_and_their_files(self):
         names = {re.sub("_.*", "", path.name) for path in packages().glob("*.deb")}
-        self.assertLessEqual({"libtidepool0", "libtidepool-malloc0", "libtidepool-record0", "libtidepool-dev", "tidepool-tools",
-                              "tidepool-doc"}, names)
+        self.assertLessEqual({"libtidepool0", "libtidepool-malloc0", "libtidepool-record0", "libtidepool0-debug",
+                              "libtidepool-dev", "tidepool-tools", "tidepool-doc"}, names)
         for name, pattern in {"libtidepool0": rf"/libtidepool\.so\.{re.escape(VERSION)}$",
                               "libtidepool-malloc0": r"/man1/tidepool-malloc\.1",
                               "libtidepool-record0": rf"/libtidepool-record\.so\.{re.escape(VERSION)}$",
+                              "libtidepool0-debug": rf"/tidepool-debug/libtidepool-malloc\.so\.{re.escape(VERSION)}$",
                               "tidepool-tools": r"/man1/tidepool\.1",
                               "libtidepool-dev": r"/man3/pool_alloc\.3", "tidepool-doc": r"/html/tidepool\.3\.html$"}.items():
             package = next(packages().glob(f"{name}_*.deb"))
@@ -105,6 +106,14 @@ class Debian(sandbox.Folder):
         """It finds the library where the packages put both."""
         program = self.compile("allocates.c")
         self.assert_malloc_is_ours(next(unpacked().rglob("bin/tidepool")), "run", program)
+
+    def test_debug_library(self):
+        """A program that was linked with the plain library finds it, and no package depends on it for its soname."""
+        program = self.compile("program.c", *self.flags("--cflags", "--libs", "tidepool"))
+        folder = str(self.libraries() / "tidepool-debug")
+        self.assertEqual(sandbox.site_of_leak(program, self.folder, LD_LIBRARY_PATH=folder), "main")
+        package = next(packages().glob("libtidepool0-debug_*.deb"))
+        self.assertNotRegex(run("dpkg-deb", "-I", package, folder=self.folder), "shlibs|symbols")
 
     def test_html(self):
         page = next(unpacked().rglob("tidepool.3.html"))

@@ -50,9 +50,10 @@ class Files(sandbox.Folder):
         prefix = self.prefix("--libdir=lib", prefix=self.folder / "a prefix")
         for library in "libtidepool", "libtidepool-malloc":
             links = [f"{library}.so", f"{library}.so.0"]
-            self.assertTrue(all((prefix / "lib" / link).is_symlink() for link in links))
-            self.assertEqual({(prefix / "lib" / link).resolve().name for link in links}, {f"{library}.so.{VERSION}"})
-            self.assertTrue((prefix / "lib" / f"{library}.a").is_file())
+            for folder in prefix / "lib", prefix / "lib/tidepool-debug":
+                self.assertTrue(all((folder / link).is_symlink() for link in links))
+                self.assertEqual({(folder / link).resolve() for link in links}, {folder / f"{library}.so.{VERSION}"})
+                self.assertTrue((folder / f"{library}.a").is_file())
 
     def test_destdir(self):
         root = self.folder / "root"
@@ -92,7 +93,7 @@ class PkgConfig(sandbox.Folder):
         return program
 
     def libraries(self, prefix):
-        return next(prefix.rglob("libtidepool.so")).parent
+        return next(prefix.rglob("tidepool.pc")).parents[1]
 
     def test_version(self):
         prefix = sandbox.moved_prefix()
@@ -105,10 +106,29 @@ class PkgConfig(sandbox.Folder):
         self.assertIn("libtidepool.so.0", sandbox.needed_by(program))
         self.assertEqual(run(program, folder=self.folder, LD_LIBRARY_PATH=str(self.libraries(prefix))), WORKS)
 
+    def test_shared_with_the_debug_library(self):
+        """The same program finds it, by the folder that pkg-config names."""
+        prefix = sandbox.moved_prefix()
+        program = self.compile(prefix, "tidepool", HERE / "program.c")
+        debug, = self.flags(prefix, "--variable=debugdir", "tidepool")
+        said = run(program, folder=self.folder, LD_LIBRARY_PATH=debug, TIDEPOOL_OPTIONS="leaks=destroy")
+        self.assertIn(sandbox.FOUND_LEAK, said)
+        said = run(program, folder=self.folder, LD_LIBRARY_PATH=str(self.libraries(prefix)), TIDEPOOL_OPTIONS="leaks=destroy")
+        self.assertIn(sandbox.NEEDS_DEBUG, said)
+
     @unittest.skipUnless(sandbox.links_statically("c"), "the C library is not there to be linked statically")
     def test_static(self):
         program = self.compile(sandbox.moved_prefix(), "tidepool", HERE / "program.c", "-static", static=["--static"])
         self.assertEqual((sandbox.needed_by(program), run(program, folder=self.folder)), (set(), WORKS))
+
+    @unittest.skipUnless(sandbox.links_statically("c"), "the C library is not there to be linked statically")
+    def test_static_with_the_debug_library(self):
+        prefix = sandbox.moved_prefix()
+        debug, = self.flags(prefix, "--variable=debugdir", "tidepool")
+        flags = self.flags(prefix, "--cflags", "--libs", "--static", "tidepool")
+        run(*compiler(), "-o", self.folder / "program", HERE / "program.c", "-static", f"-L{debug}", *flags, folder=self.folder)
+        said = run(self.folder / "program", folder=self.folder, TIDEPOOL_OPTIONS="leaks=destroy")
+        self.assertIn(sandbox.FOUND_LEAK, said)
 
     def test_malloc(self):
         prefix = sandbox.moved_prefix()
@@ -144,6 +164,9 @@ class Command(sandbox.Folder):
         program = self.folder / "allocates"
         run(*compiler(), "-pthread", "-o", program, HERE / "allocates.c", folder=self.folder)
         self.assert_malloc_is_ours(prefix / "bin/tidepool", "run", program)
+        said = run(prefix / "bin/tidepool", "run", "--checked", "/usr/bin/env", folder=self.folder)
+        folder = next(prefix.rglob("tidepool.pc")).parents[1] / "tidepool-debug"
+        self.assertIn(f"LD_PRELOAD={folder}/libtidepool-malloc.so.{VERSION}:{folder}/libtidepool.so.{VERSION}\n", said)
 
 
 @needs("meson", "ninja", "pkg-config")

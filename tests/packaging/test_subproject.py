@@ -42,7 +42,13 @@ class Subproject(Parent):
         self.assertEqual(self.files(build, "*.so*"), [])
         self.assertEqual(self.files(build, "*.a"), ["libtidepool-objects.a", "libtidepool.a"])
         self.assertEqual(run(build / "program", folder=self.folder), WORKS)
-        self.assertEqual(sandbox.site_of_leak(build / "program", self.folder), "main")   # and no function of the library
+
+
+    def test_debug_library(self):
+        """Static as well. A function that allocates is the parent's, and none of the library."""
+        build = self.parent("-Dwith_debug=true")
+        self.assertEqual(self.files(build, "*.so*"), [])
+        self.assertEqual(sandbox.site_of_leak(build / "program_debug", self.folder), "main")
 
 
 @needs("meson", "ninja")

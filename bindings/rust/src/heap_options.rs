@@ -215,17 +215,19 @@ impl<M: Threads> HeapBuilder<M> {
         self.with(sys::POOL_HEAP_ZERO_ON_FREE)
     }
 
-    /// Blocks are filled and checked, to find misuse by unsafe code. A finding ends the program with one line.
+    /// Blocks are filled and checked, to find misuse by unsafe code. A finding ends the program with one line. Only the debug
+    /// library does: `build` fails otherwise.
     pub fn checked(self) -> Self {
         self.with(sys::POOL_HEAP_CHECKED)
     }
 
-    /// Each block knows where it was allocated: see `pool_heap_report` in `sys`.
+    /// Each block knows where it was allocated: see `pool_heap_report` in `sys`. Only in the debug library.
     pub fn sites(self) -> Self {
         self.with(sys::POOL_HEAP_SITES)
     }
 
-    /// Blocks end at inaccessible pages, and are inaccessible once they are freed. An access outside ends the program.
+    /// Blocks end at inaccessible pages, and are inaccessible once they are freed. An access outside ends the program. Only in
+    /// the debug library.
     pub fn guarded(self) -> Self {
         self.with(sys::POOL_HEAP_GUARDED)
     }

@@ -138,7 +138,7 @@ static const char *why_no_descriptor(pid_t pid, int error)
     return "there is no such process";
   if (error == EACCES || error == EPERM)
     return "this user may not see it";
-  return error ? strerror(error) : "it does not share its figures: it is not run with export=1, or has not allocated yet";
+  return error ? strerror(error) : "it does not share its figures (yet): start it by tidepool run -o export=1 PROGRAM";
 }
 
 bool live_open(live_t *live, pid_t pid, char why[256])

@@ -83,7 +83,7 @@ static void read_it(const arguments_t *arguments, map_t *map, map_source_t *sour
   pid_t pid = command_pid(arguments->of);
   char why[256] = "";
   if (!pid) {
-    map_recording(map, source, arguments->of, preload_find("map", PRELOAD_MALLOC, arguments->library), arguments->at);
+    map_recording(map, source, arguments->of, preload_find("map", PRELOAD_DEBUG_MALLOC, arguments->library), arguments->at);
     return;
   }
   source->title = map_process_name(pid);

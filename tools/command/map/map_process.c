@@ -92,12 +92,8 @@ bool map_process(map_t *map, callers_t *callers, pid_t pid, char why[256])
   live_t live;
   export_root_t root;
   *map = (map_t){.heaps = NULL};
-  if (!live_open(&live, pid, why)) {
-    size_t length = strlen(why);
-    if (strstr(why, "export=1"))
-      snprintf(why + length, 256 - length, "; tidepool run -o export=1 runs it so");
+  if (!live_open(&live, pid, why))
     return false;
-  }
   bool is_read = find_root(&live, &root, why) && read_map(map, callers, &live, &root, why);
   if (is_read && live_find_more(&live))
     command_say("map: process %d has two libraries, and this is the memory of one of them", (int)pid);

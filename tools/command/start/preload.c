@@ -22,10 +22,14 @@ int preload_program(int key, struct argp_state *state, char ***program)
 
 /* ---- the libraries ---- */
 
-/* A build has them in two folders. */
+/* A build has them in other folders. */
 static char *built_library(const char *own, const char *name)
 {
-  const char *folder = strcmp(name, PRELOAD_MALLOC) != 0 ? "/../record/" : "/../../src/";
+  const char *folder = !strcmp(name, PRELOAD_RECORD) ? "/../record/" : "/../../src/";
+  if (!strncmp(name, PRELOAD_DEBUG_FOLDER, strlen(PRELOAD_DEBUG_FOLDER))) {
+    folder = "/../../src/debug/";
+    name += strlen(PRELOAD_DEBUG_FOLDER);
+  }
   size_t length = strlen(own), tail = strlen("/tools/command");
   if (length < tail || strcmp(own + length - tail, "/tools/command") != 0)
     return NULL;
@@ -50,7 +54,7 @@ char *preload_find(const char *command, const char *name, const char *given)
   char *library = given ? realpath(given, NULL) : preload_installed(name);
   if (!library)
     command_fail(COMMAND_FAILED, "%s: %s is not there%s", command, given ? given : name,
-                 given || strcmp(name, PRELOAD_MALLOC) != 0 ? "" : ": --library FILE says where it is");
+                 given || !strcmp(name, PRELOAD_RECORD) ? "" : ": --library FILE says where it is");
   if (access(library, R_OK) != 0)
     command_fail(COMMAND_FAILED, "%s: %s: %s", command, library, strerror(errno));
   if (strpbrk(library, " :$"))
@@ -75,7 +79,7 @@ static bool is_named(const char *path, const char *name)
 
 static bool is_ours(const char *path)
 {
-  return is_named(path, "libtidepool-malloc.so") || is_named(path, "libtidepool-record.so");
+  return is_named(path, "libtidepool-malloc.so") || is_named(path, "libtidepool.so") || is_named(path, "libtidepool-record.so");
 }
 
 /* A program that breaks with the library gets what else is preloaded. */
@@ -89,17 +93,20 @@ static void remove_library(const char *command)
   preload_set(command, "LD_PRELOAD", left);
 }
 
-/* What is preloaded already comes after the library, but a recorder: of what comes in front of it nothing is recorded. */
-static void add_library(const char *command, const char *before, const char *library)
+/* The libraries replace those of the same names that are preloaded already, and other ones come after them. A recorder stays in
+ * front: it records nothing of a library that comes before it. */
+static void add_libraries(const char *command, const preload_t *libraries)
 {
-  const char *preloaded = getenv("LD_PRELOAD");
+  const char *preloaded = getenv("LD_PRELOAD"), *before = libraries->before, *own = libraries->own;
   char *others = COMMAND_JOIN(""), *rest = NULL, *list = COMMAND_JOIN(preloaded ? preloaded : "");
   for (char *path = strtok_r(list, " :", &rest); path; path = strtok_r(NULL, " :", &rest))
     if (!before && is_named(path, "libtidepool-record.so"))
       before = path;
-    else
+    else if (!is_ours(path))
       others = COMMAND_JOIN(others, ":", path);
-  preload_set(command, "LD_PRELOAD", COMMAND_JOIN(before ? before : "", before ? ":" : "", library, others));
+  preload_set(
+    command, "LD_PRELOAD",
+    COMMAND_JOIN(before ? before : "", before ? ":" : "", libraries->library, own ? ":" : "", own ? own : "", others));
 }
 
 /* ---- CPython ---- */
@@ -139,14 +146,14 @@ static void prepare_python(const char *command, const program_t *looked, char **
 
 /* ---- the program ---- */
 
-void preload_become(const char *command, const char *before, const char *library, char **program, preload_python_t python)
+void preload_become(const char *command, const preload_t *libraries, char **program, preload_python_t python)
 {
   static program_t looked;
-  program_look(&looked, program[0], library);
+  program_look(&looked, program[0], libraries->library);
   if (looked.breaks)
     remove_library(command);
   else
-    add_library(command, before, library);
+    add_libraries(command, libraries);
   if (looked.keeps)
     command_say("%s: %s keeps its own malloc: it %s%s", command, looked.path, looked.keeps, looked.detail);
   else if (python != PYTHON_AS_IT_IS)

@@ -9,6 +9,12 @@
 #define PRELOAD_MALLOC "libtidepool-malloc.so." LIBRARY_VERSION
 #define PRELOAD_RECORD "libtidepool-record.so." LIBRARY_VERSION
 
+/* The debug libraries have the names of the plain ones, in a folder of their own. The second is for programs that are linked
+ * with libtidepool. */
+#define PRELOAD_DEBUG_FOLDER "tidepool-debug/"
+#define PRELOAD_DEBUG_MALLOC PRELOAD_DEBUG_FOLDER PRELOAD_MALLOC
+#define PRELOAD_DEBUG_OWN    PRELOAD_DEBUG_FOLDER "libtidepool.so." LIBRARY_VERSION
+
 /* What parses the program with its arguments, which end the command's, and knows nothing else. */
 struct argp_state;
 int preload_program(int key, struct argp_state *state, char ***program);
@@ -28,9 +34,14 @@ void preload_set(const char *command, const char *name, const char *value);
  * as for perf(1), where its version can. */
 typedef enum preload_python { PYTHON_AS_IT_IS, PYTHON_BLOCKS, PYTHON_BLOCKS_AND_NAMES } preload_python_t;
 
-/* Becomes the program, with `library` as its malloc and `before` in front of that (NULL: nothing). A line says so if the
- * program keeps its own, and if CPython is told something, or cannot be. */
-_Noreturn void preload_become(const char *command, const char *before, const char *library, char **program,
-                              preload_python_t python);
+typedef struct preload {
+  const char *before;  /* the malloc library (NULL: nothing) */
+  const char *library; /* the program's malloc */
+  const char *own;     /* what a program that is linked with libtidepool gets in its place (NULL: what the loader finds) */
+} preload_t;
+
+/* Becomes the program, with these libraries. A line says so if the program keeps its own malloc, and if CPython is told
+ * something, or cannot be. */
+_Noreturn void preload_become(const char *command, const preload_t *libraries, char **program, preload_python_t python);
 
 #endif

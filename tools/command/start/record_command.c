@@ -168,5 +168,5 @@ int command_record(int count, char **arguments)
   const char *library = preload_find("record", PRELOAD_MALLOC, record.library);
   const char *recorder = preload_find("record", PRELOAD_RECORD, NULL);
   set_wish(&record, library);
-  preload_become("record", recorder, library, record.program, PYTHON_BLOCKS_AND_NAMES);
+  preload_become("record", &(preload_t){.before = recorder, .library = library}, record.program, PYTHON_BLOCKS_AND_NAMES);
 }

@@ -21,6 +21,11 @@ if(VCPKG_LIBRARY_LINKAGE STREQUAL "dynamic")
   file(REMOVE
     "${CURRENT_PACKAGES_DIR}/lib/libtidepool.a" "${CURRENT_PACKAGES_DIR}/debug/lib/libtidepool.a"
     "${CURRENT_PACKAGES_DIR}/lib/libtidepool-malloc.a" "${CURRENT_PACKAGES_DIR}/debug/lib/libtidepool-malloc.a")
+  file(GLOB STATIC_DEBUG_LIBRARIES
+    "${CURRENT_PACKAGES_DIR}/lib/tidepool-debug/*.a" "${CURRENT_PACKAGES_DIR}/debug/lib/tidepool-debug/*.a")
+  if(STATIC_DEBUG_LIBRARIES)
+    file(REMOVE ${STATIC_DEBUG_LIBRARIES})
+  endif()
 endif()
 file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/debug/include" "${CURRENT_PACKAGES_DIR}/debug/share")
 vcpkg_install_copyright(FILE_LIST "${SOURCE_PATH}/LICENSE")
