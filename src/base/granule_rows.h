@@ -6,7 +6,7 @@
 #define BASE_GRANULE_ROWS_H
 
 #include "base/granules.h"
-#include "base/profile.h"
+#include "base/features.h"
 #include <string.h>
 
 enum {

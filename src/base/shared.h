@@ -6,7 +6,7 @@
 #ifndef BASE_SHARED_H
 #define BASE_SHARED_H
 
-#include "base/profile.h"
+#include "base/features.h"
 #include <stdbool.h>
 #include <string.h>
 

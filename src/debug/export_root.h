@@ -8,7 +8,7 @@
 
 #include "base/granules_kept.h"
 #include "debug/export_page.h"
-#include "debug/guard_head.h"
+#include "debug/head_layout.h"
 #include "heap/types.h"
 
 typedef struct export_root {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Heaps whose blocks have heads: what heap/heads.h promises. */
-#include "debug/guard.h"
+#include "debug/head.h"
 #include "debug/quarantine.h"
 #include "heap/apart.h"
 #include "heap/free.h"
@@ -14,9 +14,9 @@
 #include "space/gate.h"
 
 /* What holds a block with a head, for a call at a site. */
-static guarded_t guarded_at(const located_t *at, const char *call, site_t site)
+static headed_t headed_at(const located_t *at, const char *call, site_t site)
 {
-  return (guarded_t){.start = at->start,
+  return (headed_t){.start = at->start,
                      .usable = at->size,
                      .heap = at->heap,
                      .call = call,
@@ -38,11 +38,11 @@ static void *open_block(void *block, request_t *r, const void *caller)
     huge_apart_note_site(block, site);
     return block;
   }
-  guarded_t at = {block, r->usable, r->heap, r->call, r->in_granules, !heap_is_checked(r->heap), site, r->heap->marked};
+  headed_t at = {block, r->usable, r->heap, r->call, r->in_granules, !heap_is_checked(r->heap), site, r->heap->marked};
   bool used = r->past == BLOCK_USED;
   r->usable = r->size;
   r->past = BLOCK_USED;
-  return guard_open(at, r->size, r->alignment, used);
+  return head_open(at, r->size, r->alignment, used);
 }
 
 /* ---- a block is freed ---- */
@@ -51,7 +51,7 @@ static void *open_block(void *block, request_t *r, const void *caller)
 static void verify_kind(const located_t *at, const char *call)
 {
   static const char *const allocated_by[] = {"", OF_MALLOC, OF_NEW, OF_NEW_ARRAY};
-  block_kind_t kind = at->guard.kind, frees = kind_freed_by(call);
+  block_kind_t kind = at->head.kind, frees = kind_freed_by(call);
   if (unlikely(kind && frees && kind != frees))
     fatal_misuse_of_block(call, located_block(at), allocated_by[kind], at->heap, located_size(at), NULL);
 }
@@ -62,16 +62,16 @@ static void give_closed(const located_t *at, const char *call, site_t site)
 {
   KEEPS_FRAME();
   heap_t *heap = at->heap;
-  if (unlikely(!guard_close(guarded_at(at, call, site)))) {
-    guard_say_sites(at->guard.allocated, at->guard.freed);
-    fatal_misuse_of_block(call, at->guard.block, FREED_TWICE, heap, at->guard.size, NULL);
+  if (unlikely(!head_close(headed_at(at, call, site)))) {
+    head_say_sites(at->head.allocated, at->head.freed);
+    fatal_misuse_of_block(call, at->head.block, FREED_TWICE, heap, at->head.size, NULL);
   }
   if (heap_is_checked(heap)) {
     quarantine_keep(at, call);
     return;
   }
   if (heap->zero_on_free)
-    heap_wipe(at, at->start + GUARD_FRONT, at->size - GUARD_FRONT);
+    heap_wipe(at, at->start + HEAD_FRONT, at->size - HEAD_FRONT);
   if (HAS_SYSTEM && unlikely(heap->marked))
     os_tool_leave_order(heap);
   heap_give_uncached(at, call);
@@ -93,18 +93,18 @@ static void give_headed(const located_t *at, const char *call, const void *calle
   gate_leave(gate);
 }
 
-static void shorten_block(const located_t *at, size_t size, const char *call) { guard_shorten(guarded_at(at, call, 0), size); }
+static void shorten_block(const located_t *at, size_t size, const char *call) { head_shorten(headed_at(at, call, 0), size); }
 
 static void say_damaged(const located_t *at, const char *block, const char *call)
 {
-  guard_damaged(guarded_at(at, call, 0), block);
+  head_damaged(headed_at(at, call, 0), block);
 }
 
 /* ---- all blocks of a heap ---- */
 
 static void verify_block(const heap_t *heap, char *start, size_t usable, const char *call, bool alone)
 {
-  guard_verify_live((guarded_t){.start = start, .usable = usable, .heap = heap, .call = call, .marked = heap->marked}, alone);
+  head_verify_live((headed_t){.start = start, .usable = usable, .heap = heap, .call = call, .marked = heap->marked}, alone);
 }
 
 typedef struct verification {
@@ -137,10 +137,10 @@ static void end_all(heap_t *heap, bool alone, const char *call)
 static const heads_t own_heads = {.open = open_block,
                                   .give = give_headed,
                                   .shorten = shorten_block,
-                                  .look = guard_look,
+                                  .look = head_look,
                                   .verify = verify_block,
                                   .damaged = say_damaged,
-                                  .say_sites = guard_say_sites,
+                                  .say_sites = head_say_sites,
                                   .withheld = quarantine_figures,
                                   .release_withheld = quarantine_empty,
                                   .verify_withheld = quarantine_verify,

@@ -2,7 +2,7 @@
  *
  * What is said of live blocks at the end of a heap or of the program: a line for each heap. */
 #include "debug/leaks.h"
-#include "debug/lost.h"
+#include "debug/leak_search.h"
 #include "debug/report.h"
 #include "heap/records.h"
 #include "misuse.h"
@@ -117,12 +117,12 @@ static void say_what_was_not_searched(const search_t *s, bool searched)
 NOINLINE static void search_from(void)
 {
   search_t s = {.stack = (uintptr_t)__builtin_frame_address(0)};
-  if (lost_begin(&s)) {
-    bool searched = lost_find(&s);
+  if (leak_search_begin(&s)) {
+    bool searched = leak_search_find(&s);
     if (say_outcomes(&s, searched))
       say_what_was_not_searched(&s, searched);
   }
-  lost_end(&s);
+  leak_search_end(&s);
 }
 
 void leaks_at_exit(void)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
  * The debug library: what heap/observer.h promises. */
-#include "debug/chance.h"
+#include "debug/sampling.h"
 #include "debug/export.h"
 #include "debug/leaks.h"
-#include "debug/pages.h"
+#include "debug/sample_pages.h"
 #include "debug/places.h"
 #include "debug/profile.h"
 #include "debug/profile_text.h"
 #include "debug/report.h"
 #include "debug/sites.h"
-#include "debug/told.h"
-#include "debug/walled.h"
+#include "debug/messages.h"
+#include "debug/guard_pages.h"
 #include "heap/observer.h"
 #include "heap/request.h"
 #include "misuse.h"
@@ -40,7 +40,7 @@ static bool is_for_profile(request_t *r)
 NOINLINE static void *take_in_profile(heap_t *heap, request_t *r)
 {
   KEEPS_FRAME();
-  if (!heap_class_for(heap, size_with_guard(heap, r), r->alignment))
+  if (!heap_class_for(heap, size_with_head(heap, r), r->alignment))
     return NULL;
   return profile_take(heap, r->size, r->alignment, r->call, r->caller, &r->past, &r->usable);
 }
@@ -48,7 +48,7 @@ NOINLINE static void *take_in_profile(heap_t *heap, request_t *r)
 static void *take_observed(heap_t *heap, request_t *r)
 {
   KEEPS_FRAME();
-  walled_load_once_wanted();
+  guard_pages_load_if_wanted();
   if (is_for_profile(r))
     return take_in_profile(heap, r);
   return is_sample(heap, r) ? sample_take(heap, r->size, r->alignment, r->call, &r->past) : NULL;
@@ -87,16 +87,16 @@ static void note_options(void)
 
 static void bring_up(void)
 {
-  fatal_say_frames = told_say_all;
+  fatal_say_frames = messages_say_frames;
   slow_paths_are_observed = settings.guard_sample != 0;
   if (settings.profile_file[0])
     profile_start_first();
-  chance_begin();
+  sampling_begin();
 }
 
 static void has_come_up(void)
 {
-  walled_load_once_wanted();
+  guard_pages_load_if_wanted();
   export_begin_if();
 }
 
@@ -131,7 +131,7 @@ static void say_place(text_t *text, const void *address)
 
 static void forget_in_child(void)
 {
-  chance_fork_child();
+  sampling_fork_child();
   sample_forget();
   profile_fork_child();
 }
@@ -146,7 +146,7 @@ static void stop_profile(void)
     profile_stop();
 }
 
-static lock_t *const locks[] = {&profile_lock, &sites_lock, &pages_lock};
+static lock_t *const locks[] = {&profile_lock, &sites_lock, &sample_pages_lock};
 
 static const observer_t debug_observer = {.take = take_observed,
                                           .note_large = profile_note_large,
@@ -155,7 +155,7 @@ static const observer_t debug_observer = {.take = take_observed,
                                           .turn = whose_turn,
                                           .is_busy = observes_all,
                                           .let_go = profile_let_go,
-                                          .begin_heap = walled_begin_if,
+                                          .begin_heap = guard_pages_begin_if,
                                           .enter_heap = enter_heap,
                                           .destroy_heap = leaks_at_destroy,
                                           .report = heap_report,
@@ -166,15 +166,15 @@ static const observer_t debug_observer = {.take = take_observed,
                                           .begin_helpers = begin_export,
                                           .end_helpers = end_helpers,
                                           .end = end_process,
-                                          .kept_bytes = pages_kept,
-                                          .trim = pages_trim,
+                                          .kept_bytes = sample_pages_kept,
+                                          .trim = sample_pages_trim,
                                           .address_of = site_address,
                                           .say_place = say_place,
-                                          .explain_dead = walled_explain_dead,
+                                          .explain_dead = guard_pages_explain_dead,
                                           .locks = locks,
                                           .lock_count = sizeof locks / sizeof *locks,
                                           .has_helper = export_is_there,
-                                          .fork_prepare = chance_fork_prepare,
+                                          .fork_prepare = sampling_fork_prepare,
                                           .fork_parent = profile_write_if_asked,
                                           .fork_child = forget_in_child,
                                           .fork_child_of_many = export_fork_child,

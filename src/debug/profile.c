@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "debug/profile.h"
-#include "debug/chance.h"
-#include "debug/pages.h"
+#include "debug/sampling.h"
+#include "debug/sample_pages.h"
 #include "debug/profile_text.h"
 #include "heap/large.h"
 #include "option.h"
@@ -13,7 +13,7 @@ uint32_t profile_number;
 
 /* ---- counting ---- */
 
-static uint64_t draw_distance(void) { return chance_gap(profile_sample_bytes()); }
+static uint64_t draw_distance(void) { return sampling_gap(profile_sample_bytes()); }
 
 COLD static void start_counting(thread_t *thread, uint32_t number)
 {
@@ -70,7 +70,7 @@ static bool take_in_pages(huge_apart_t *apart, const heap_t *heap, size_t size, 
 {
   (void)heap;
   size_t bytes = pages_bytes(size, alignment);
-  char *start = pages_take(bytes, zeroed);
+  char *start = sample_pages_take(bytes, zeroed);
   if (!start)
     return false;
   apart->huge.range = (range_t){.start = (uintptr_t)start, .size = bytes};
@@ -83,7 +83,7 @@ static void give_in_pages(const huge_apart_t *apart, const char *call)
 {
   (void)call;
   profile_leave(apart->huge.entry, huge_block(&apart->huge));
-  pages_give(huge_start(&apart->huge), huge_size(&apart->huge));
+  sample_pages_give(huge_start(&apart->huge), huge_size(&apart->huge));
 }
 
 static void cancel(profile_entry_t *entry)
@@ -100,7 +100,7 @@ static const apart_source_t pages_source = {
 /* As profilers by OpenTelemetry's contract understand it. */
 static void tell_of_sample(const void *block, size_t size)
 {
-  PROBE3(otel_memory, alloc, block, (uint64_t)size, chance_weight(size, profile_sample_bytes()));
+  PROBE3(otel_memory, alloc, block, (uint64_t)size, sampling_weight(size, profile_sample_bytes()));
 }
 
 /* The entry comes first, because no stack is taken within a gate. Nobody can free the block before it leads there. */

@@ -4,7 +4,7 @@
  * without it. Lines are used again by the next profile, unless a block still leads to them. */
 #include "debug/profile_lines.h"
 #include "base/shared.h"
-#include "debug/chance.h"
+#include "debug/sampling.h"
 #include "os/probe.h"
 #include "space/metadata.h"
 #include <errno.h>
@@ -144,7 +144,7 @@ profile_entry_t *profile_enter(heap_t *heap, size_t size, const void *caller)
   if (!heap->has_lines)
     end_lines_of(heap);
   line_t *line = line_for(site, heap, length_of(size));
-  *entry = (profile_entry_t){line, size, chance_weight(size, bytes_of_sample)};
+  *entry = (profile_entry_t){line, size, sampling_weight(size, bytes_of_sample)};
   if (line) {
     __atomic_fetch_add(&live_weight, entry->weight, __ATOMIC_RELAXED);
     __atomic_store_n(&heap->has_lines, true, __ATOMIC_RELAXED);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "debug/quarantine.h"
-#include "debug/guard.h"
+#include "debug/head.h"
 #include "heap/apart.h"
 #include "heap/granular.h"
 #include "heap/large.h"
@@ -40,30 +40,30 @@ static void note_kept(heap_t *heap, bin_t *bin, size_t by)
     __atomic_fetch_add(&heap->quarantine.blocks_apart, (uint32_t)by, __ATOMIC_RELAXED);
 }
 
-static guarded_t guarded(const heap_t *heap, char *start, const char *call)
+static headed_t guarded(const heap_t *heap, char *start, const char *call)
 {
-  return (guarded_t){.start = start, .usable = guard_usable(start), .heap = heap, .call = call, .marked = heap->marked};
+  return (headed_t){.start = start, .usable = head_usable(start), .heap = heap, .call = call, .marked = heap->marked};
 }
 
 /* Looks at a link before it is followed: whoever wrote to a block that was freed may have changed it. */
 static char *next_of(const heap_t *heap, char *start, const char *call)
 {
-  guarded_t at = guarded(heap, start, call);
-  guard_verify_head(at);
-  return guard_next(start);
+  headed_t at = guarded(heap, start, call);
+  head_verify_head(at);
+  return head_next(start);
 }
 
 /* The last has no next yet. */
 static void keep(heap_t *heap, char *start, size_t size, const char *call)
 {
   quarantine_t *q = &heap->quarantine;
-  guard_link(start, NULL);
+  head_link(start, NULL);
   if (!q->last)
     q->first = start;
   else {
-    if (unlikely(!guard_is_linked(q->last, NULL)))
-      guard_verify_head(guarded(heap, q->last, call));
-    guard_link(q->last, start);
+    if (unlikely(!head_is_linked(q->last, NULL)))
+      head_verify_head(guarded(heap, q->last, call));
+    head_link(q->last, start);
   }
   q->last = start;
   __atomic_store_n(&q->bytes, q->bytes + (uint32_t)size, __ATOMIC_RELAXED); /* read without the lock */
@@ -76,8 +76,8 @@ static size_t take_oldest(heap_t *heap, size_t most, char **starts, const char *
   size_t count = 0, bytes = q->bytes;
   for (; q->first && bytes > most && count < AT_A_TIME; count++) {
     char *next = next_of(heap, q->first, call);
-    bytes -= guard_usable(q->first);
-    __builtin_prefetch(q->first + GUARD_FRONT); /* settle_of_bin() reads it */
+    bytes -= head_usable(q->first);
+    __builtin_prefetch(q->first + HEAD_FRONT); /* settle_of_bin() reads it */
     starts[count] = q->first;
     q->first = next;
   }
@@ -91,13 +91,13 @@ static size_t take_oldest(heap_t *heap, size_t most, char **starts, const char *
 
 static void settle(const located_t *at, const char *call)
 {
-  guarded_t guarded_block = {.start = at->start,
+  headed_t headed_block = {.start = at->start,
                              .usable = at->size,
                              .heap = at->heap,
                              .call = call,
                              .in_granules = located_in_granules(at),
                              .marked = at->heap->marked};
-  guard_settle(guarded_block);
+  head_settle(headed_block);
   heap_give_uncached(at, call);
 }
 
@@ -109,8 +109,8 @@ static void settle_of_bin(bin_t *bin, char *const *starts, size_t count, const c
   heap_t *heap = bin->heap;
   void *blocks[AT_A_TIME];
   for (size_t i = 0; i < count; i++) {
-    guarded_t at = {.start = starts[i], .usable = bin->block_size, .heap = heap, .call = call, .marked = heap->marked};
-    guard_settle(at);
+    headed_t at = {.start = starts[i], .usable = bin->block_size, .heap = heap, .call = call, .marked = heap->marked};
+    head_settle(at);
     blocks[i] = starts[i];
   }
   note_kept(heap, bin, -count);
@@ -191,8 +191,8 @@ size_t quarantine_verify(heap_t *heap, const char *call)
   closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
   for (char *start = heap->quarantine.first, *next; start; start = next) {
     next = next_of(heap, start, call);
-    guard_verify_returned(guarded(heap, start, call));
-    bytes += guard_usable(start);
+    head_verify_returned(guarded(heap, start, call));
+    bytes += head_usable(start);
   }
   lock_release(&heap->lock);
   return bytes;

@@ -12,7 +12,7 @@
 
 #include "heap/free.h"
 
-/* Keeps a block that guard_close() has closed, and lets others go for it. */
+/* Keeps a block that head_close() has closed, and lets others go for it. */
 void quarantine_keep(const located_t *at, const char *call);
 
 /* Lets all go. Nothing of the heap may be locked. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The plain way is take(): a magazine, a bin, or a large block. serve_hard() comes after it has failed (resort.h). */
+ * The plain way is take(): a magazine, a bin, or a large block. serve_hard() comes after it has failed (exhausted.h). */
 #include "heap/allocate.h"
 #include "heap/apart.h"
 #include "heap/dying.h"
@@ -103,7 +103,7 @@ static void *take_block(heap_t *heap, unsigned size_class, request_t *r)
 
 static void *take_of_class(heap_t *heap, request_t *r)
 {
-  size_t size = size_with_guard(heap, r);
+  size_t size = size_with_head(heap, r);
   unsigned c = heap_class_for(heap, size, r->alignment);
   r->heap = heap;
   return c ? take_block(heap, c, r) : large_take(heap, size, r->alignment, &r->past, &r->usable);
@@ -113,7 +113,7 @@ NOINLINE static void *take_of_granules(heap_t *heap, request_t *r)
 {
   r->heap = heap;
   r->past = BLOCK_USED;
-  void *block = granular_take(heap, size_with_guard(heap, r), r->alignment, &r->usable);
+  void *block = granular_take(heap, size_with_head(heap, r), r->alignment, &r->usable);
   r->in_granules = block != NULL;
   return block || !HAS_SYSTEM || !granular_may_leave(heap) ? block : take_of_class(heap, r);
 }
@@ -136,7 +136,7 @@ NOINLINE static void *take_apart(heap_t *heap, request_t *r)
 
 static void *take_together(heap_t *heap, request_t *r)
 {
-  if (unlikely(heap_is_headed(heap)) && size_with_guard(heap, r) > PTRDIFF_MAX - ROUNDED_AWAY)
+  if (unlikely(heap_is_headed(heap)) && size_with_head(heap, r) > PTRDIFF_MAX - ROUNDED_AWAY)
     return NULL;
   return unlikely(heap_has_granules(heap)) ? take_of_granules(heap, r) : take_of_class(heap, r);
 }
@@ -150,7 +150,7 @@ NOINLINE static void *take_apart_or_together(heap_t *heap, request_t *r)
   if (block || (source && source->serves && source->serves(r->size, r->alignment)))
     return block;
   block = take_together(heap, r);
-  if (block && r->in_profile && !r->in_granules && !heap_class_for(heap, size_with_guard(heap, r), r->alignment))
+  if (block && r->in_profile && !r->in_granules && !heap_class_for(heap, size_with_head(heap, r), r->alignment))
     observer->note_large(heap, block, r->size, r->caller);
   return block;
 }
@@ -316,7 +316,7 @@ void *heap_allocate_sample(heap_t *heap, size_t size, const char *call, const vo
 
 /* A caller that can do with less asks for much first, so a failure here is no exhaustion: neither errno nor a counter tells of
  * it. */
-void *heap_probe(const resort_t *from, size_t size, size_t alignment)
+void *heap_probe(const attempt_t *from, size_t size, size_t alignment)
 {
   KEEPS_FRAME();
   request_t r = {.size = size, .alignment = alignment, .call = from->call, .caller = from->caller, .together = from->together};

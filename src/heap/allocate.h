@@ -4,7 +4,7 @@
 #ifndef ALLOCATE_H
 #define ALLOCATE_H
 
-#include "heap/resort.h"
+#include "heap/exhausted.h"
 
 /* A block of at least `size` bytes at a multiple of `alignment` (a power of two; 1: any), zeroed if asked. NULL + ENOMEM. In a
  * checked heap the block may turn out to have been written to while it was free: `call` is what finds that, here and below. */
@@ -23,7 +23,7 @@ void *heap_allocate_sample(heap_t *heap, size_t size, const char *call, const vo
 
 /* Takes a block from the heap whose turn it is, without a callback. NULL: it has none, which does not count as exhausted; errno
  * stays. */
-void *heap_probe(const resort_t *from, size_t size, size_t alignment);
+void *heap_probe(const attempt_t *from, size_t size, size_t alignment);
 
 /* Takes a block of at least `size` bytes for another to move to, but only if that is easy: no callback is called, no overflow
  * asked, and nothing is given back for it. NULL leaves errno as it was. */

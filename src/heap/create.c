@@ -89,7 +89,7 @@ static bool set_classes(heap_t *heap, const pool_heap_options_t *o)
   if (!sizes)
     return false;
   for (size_t i = 0; i < o->size_class_count; i++)
-    sizes[i + 1] = (uint32_t)min_size(o->size_classes[i] + (heap_is_headed(heap) ? GUARD_BYTES : 0), SIZE_MAX_CLASS);
+    sizes[i + 1] = (uint32_t)min_size(o->size_classes[i] + (heap_is_headed(heap) ? HEAD_BYTES : 0), SIZE_MAX_CLASS);
   heap->class_sizes = sizes;
   heap->class_most = SIZE_MAX_CLASS;
   return true;

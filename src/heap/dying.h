@@ -5,7 +5,7 @@
 #define DYING_H
 
 #include "base/bits.h"
-#include "base/profile.h"
+#include "base/features.h"
 #include "os/thread_local.h"
 
 /* The calling thread is about to end the process, maybe in the middle of a call that holds locks. What it still allocates comes

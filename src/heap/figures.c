@@ -219,7 +219,7 @@ static size_t largest_now(heap_t *heap, size_t *longest)
     largest = space_longest_free(&heap->region.space, room);
   if (!heap_is_guest(heap) && (!heap_has_granules(heap) || granular_may_leave(heap)))
     largest = max_size(largest, largest_in_process(heap, room));
-  return heap_is_headed(heap) ? largest - min_size(largest, GUARD_BYTES) : largest;
+  return heap_is_headed(heap) ? largest - min_size(largest, HEAD_BYTES) : largest;
 }
 
 size_t heap_largest(heap_t *heap)
@@ -296,7 +296,7 @@ void heap_figures_beside(heap_t *heap, pool_stats_t *stats)
     return;
   }
   size_t largest = granular_largest_beside(heap);
-  stats->largest_free = heap_is_headed(heap) ? largest - min_size(largest, GUARD_BYTES) : largest;
+  stats->largest_free = heap_is_headed(heap) ? largest - min_size(largest, HEAD_BYTES) : largest;
   if (granular_may_leave(heap))
     stats->largest_free = max_size(stats->largest_free, largest_in_process(heap, budget_room(&heap->budget)));
   set_fragmentation(stats, heap, granules_longest_beside(&heap->region.granules) << GRANULE_LOG2);

@@ -80,7 +80,7 @@ void heap_wipe(const located_t *at, char *from, size_t size)
 /* A head has the size that was asked for, and so has a block apart, unless it stands for any block of its class. */
 static bool requested_size_is_known(const located_t *at)
 {
-  return at->guard.state || (located_is_apart(at) && !apart_is_as_its_class(at->huge));
+  return at->head.state || (located_is_apart(at) && !apart_is_as_its_class(at->huge));
 }
 
 /* A caller that says another size or alignment frees another block than it thinks. Where neither is known it is believed. */

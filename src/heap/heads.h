@@ -15,16 +15,16 @@
 #include "heap/kinds.h"
 
 enum {
-  GUARD_FRONT = 64,                        /* in front of the block, at least: the alignment of a cache line is kept */
-  GUARD_BEHIND = 32,                       /* and behind it */
-  GUARD_BYTES = GUARD_FRONT + GUARD_BEHIND /* more than the caller asked for, with an alignment of up to GUARD_FRONT */
+  HEAD_FRONT = 64,                        /* in front of the block, at least: the alignment of a cache line is kept */
+  HEAD_BEHIND = 32,                       /* and behind it */
+  HEAD_BYTES = HEAD_FRONT + HEAD_BEHIND /* more than the caller asked for, with an alignment of up to HEAD_FRONT */
 };
 
 /* Returns the size of what holds a block for a request; one that is too large for any stays so. It begins at a multiple of the
  * alignment, and so does the block then. */
-static inline size_t guarded_size(size_t size, size_t alignment)
+static inline size_t headed_size(size_t size, size_t alignment)
 {
-  size_t more = max_size(GUARD_FRONT, alignment) + GUARD_BEHIND;
+  size_t more = max_size(HEAD_FRONT, alignment) + HEAD_BEHIND;
   return size < SIZE_MAX - more ? size + more : SIZE_MAX;
 }
 
@@ -32,20 +32,20 @@ static inline size_t guarded_size(size_t size, size_t alignment)
 typedef uint32_t site_t;
 
 /* What a head says. */
-typedef enum guard_state {
-  GUARD_NONE, /* there is no head that can be believed */
-  GUARD_LIVE,
-  GUARD_RETURNED
-} guard_state_t;
+typedef enum head_state {
+  HEAD_NONE, /* there is no head that can be believed */
+  HEAD_LIVE,
+  HEAD_FREED
+} head_state_t;
 
-typedef struct guard_look {
-  guard_state_t state;
+typedef struct head_look {
+  head_state_t state;
   block_kind_t kind;
-  char *block; /* as its caller knew it; NULL: not known, with GUARD_NONE or in memory of granules that was freed */
+  char *block; /* as its caller knew it; NULL: not known, with HEAD_NONE or in memory of granules that was freed */
   size_t size; /* what was asked for */
   site_t allocated, freed;
   uintptr_t number; /* tells one use of the memory from another, if there is a head */
-} guard_look_t;
+} head_look_t;
 
 /* How many freed blocks a checked heap keeps back for a while, and their bytes. Bins count theirs. */
 typedef struct withheld_figures {
@@ -65,7 +65,7 @@ typedef struct heads {
   void (*shorten)(const struct located *at, size_t size, const char *call);
 
   /* Reads the head of memory of `usable` bytes. It may be called while another thread writes the head. */
-  guard_look_t (*look)(const char *start, size_t usable);
+  head_look_t (*look)(const char *start, size_t usable);
 
   /* Ends the program if the live block in this memory was written to outside. `alone`: no other thread uses the heap, so that
    * memory without a head has lost it. */

@@ -160,7 +160,7 @@ static size_t own_good_size(const heap_t *heap, size_t size)
 {
   size_t asked = size;
   if (heap_is_headed(heap))
-    size = guarded_size(size, 1);
+    size = headed_size(size, 1);
   if (heap_has_granules(heap))
     return size <= PTRDIFF_MAX ? granules_for(size) << GRANULE_LOG2 : asked;
   unsigned c = class_of(heap, size);

@@ -97,7 +97,7 @@ static void look_at_head(question_t *q, const heap_t *heap, const char *start, s
 {
   if (likely(!heap_is_headed(heap)) || q->is_returned)
     return;
-  q->at.guard = heads->look(start, size);
+  q->at.head = heads->look(start, size);
   if (q->verifies)
     heads->verify(heap, (char *)(uintptr_t)start, size, q->verifies, q->alone);
 }
@@ -143,10 +143,10 @@ static void ask_apart(question_t *q, const huge_t *huge)
   size_t size = huge_usable(huge);
   q->at = (located_t){.heap = huge->owner, .huge = (huge_t *)(uintptr_t)huge, .start = block, .size = size};
   q->at.live = (size_t)((const char *)q->address - block) < max_size(size, 1);
-  q->at.guard.kind = apart_of(huge)->kind;
+  q->at.head.kind = apart_of(huge)->kind;
   if (heap_moves_blocks(q->at.heap))
-    q->at.guard = (guard_look_t){
-      .state = GUARD_LIVE, .kind = apart_of(huge)->kind, .block = block, .size = size, .allocated = apart_of(huge)->site};
+    q->at.head = (head_look_t){
+      .state = HEAD_LIVE, .kind = apart_of(huge)->kind, .block = block, .size = size, .allocated = apart_of(huge)->site};
   if (q->verifies && apart_of(huge)->source->verify)
     apart_of(huge)->source->verify(apart_of(huge), q->verifies);
 }
@@ -290,9 +290,9 @@ static bool is_with_a_caller(const located_t *at)
 /* What lies in a guard is not the caller's, and what has no guard, or that of a block that came back, is with no caller. */
 static void be_without_guard(located_t *at, const void *address)
 {
-  at->live = at->guard.state == GUARD_LIVE && (size_t)((const char *)address - at->guard.block) < max_size(at->guard.size, 1);
-  at->start = at->guard.block;
-  at->size = at->guard.size;
+  at->live = at->head.state == HEAD_LIVE && (size_t)((const char *)address - at->head.block) < max_size(at->head.size, 1);
+  at->start = at->head.block;
+  at->size = at->head.size;
 }
 
 /* The lock keeps the records of all heaps where they are. A block that is out of its slab is live only if no depot and no
@@ -307,7 +307,7 @@ located_t heap_locate(const void *address)
   located_t at = q.at;
   if (at.live && at.bin)
     at.live = is_with_a_caller(&at);
-  if (at.live && (heap_is_headed(at.heap) || at.guard.state))
+  if (at.live && (heap_is_headed(at.heap) || at.head.state))
     be_without_guard(&at, address);
   lock_release(&heaps_lock);
   return at;
@@ -326,7 +326,7 @@ static bool overflows_to(const heap_t *heap, const heap_t *other)
 /* Says whether a run began at the address whose memory went back, or the block of a checked heap in one, behind its guard. */
 static bool had_run_at(const heap_t *heap, const char *block)
 {
-  const char *guarded = (uintptr_t)block > GUARD_FRONT ? block - GUARD_FRONT : block;
+  const char *guarded = (uintptr_t)block > HEAD_FRONT ? block - HEAD_FRONT : block;
   if (heap && heap_own_arena(heap))
     return space_had_run_fixed(&((heap_t *)(uintptr_t)heap)->region.space, heap_is_headed(heap) ? guarded : block);
   return HAS_SYSTEM && (space_had_run(block) || space_had_run(guarded));
@@ -336,8 +336,8 @@ static bool had_run_at(const heap_t *heap, const char *block)
  * run that was given back has left traces in its descriptor. */
 static bool was_freed(const located_t *at, const void *block)
 {
-  if (at->guard.state == GUARD_RETURNED)
-    return !at->guard.block || at->guard.block == block;
+  if (at->head.state == HEAD_FREED)
+    return !at->head.block || at->head.block == block;
   if (at->start == block && !heap_is_headed(at->heap))
     return at->bin || (at->run && run_kind(at->run) == RUN_SPARE);
   if (at->heap && heap_has_granules(at->heap) && granular_holds(at->heap, block))
@@ -355,7 +355,7 @@ COLD static _Noreturn void not_live(const located_t *at, const heap_t *given_to,
     observer->explain_dead(block, call, if_freed, given_to);
   bool freed = was_freed(at, block), known = freed && located_block(at) == block;
   if (known && heap_is_headed(at->heap))
-    heads->say_sites(at->guard.allocated, at->guard.freed);
+    heads->say_sites(at->head.allocated, at->head.freed);
   fatal_misuse_of_block(call, block, freed ? if_freed : NOT_A_BLOCK, known ? at->heap : NULL, known ? located_size(at) : 0,
                         given_to);
 }
@@ -363,7 +363,7 @@ COLD static _Noreturn void not_live(const located_t *at, const heap_t *given_to,
 COLD static _Noreturn void not_of_heap(const located_t *at, const heap_t *given_to, const char *call)
 {
   if (heap_is_headed(at->heap))
-    heads->say_sites(at->guard.allocated, at->guard.freed);
+    heads->say_sites(at->head.allocated, at->head.freed);
   fatal_misuse_of_block(call, located_block(at), NOT_OF_HEAP, at->heap, located_size(at), given_to);
 }
 
@@ -374,10 +374,10 @@ COLD static void look_closer(const located_t *at, const heap_t *given_to, const 
 {
   if (!at->live || (!heap_is_headed(at->heap) && at->start != block))
     not_live(at, given_to, block, call, if_freed);
-  if (heap_is_headed(at->heap) && !at->guard.state && (size_t)(block - at->start) >= GUARD_FRONT &&
+  if (heap_is_headed(at->heap) && !at->head.state && (size_t)(block - at->start) >= HEAD_FRONT &&
       (uintptr_t)block % BLOCK_ALIGNMENT == 0)
     heads->damaged(at, block, call);
-  if (heap_is_headed(at->heap) && (at->guard.state != GUARD_LIVE || at->guard.block != block))
+  if (heap_is_headed(at->heap) && (at->head.state != HEAD_LIVE || at->head.block != block))
     not_live(at, given_to, block, call, if_freed);
 }
 

@@ -13,15 +13,15 @@ typedef struct located {
   bin_t *bin; /* of a slab's block */
   run_t *run; /* of a slab's block, or a large one */
   huge_t *huge;
-  char *start;        /* the block, free or not, with its guard in a checked heap; NULL: none */
-  size_t size;        /* its usable bytes, or those that hold it and its guard */
+  char *start;        /* the block, free or not, with its head in a checked heap; NULL: none */
+  size_t size;        /* its usable bytes, or those that hold it and its head */
   bool live;          /* with the caller; false for a block free in its slab */
-  guard_look_t guard; /* what that says in a checked heap */
+  head_look_t head;   /* what that says in a checked heap */
 } located_t;
 
 /* The block as its caller knows it, and what may be used of it. */
-static inline char *located_block(const located_t *at) { return at->guard.state ? at->guard.block : at->start; }
-static inline size_t located_size(const located_t *at) { return at->guard.state ? at->guard.size : at->size; }
+static inline char *located_block(const located_t *at) { return at->head.state ? at->head.block : at->start; }
+static inline size_t located_size(const located_t *at) { return at->head.state ? at->head.size : at->size; }
 
 /* It shares its memory with no other, and is its source's. */
 static inline bool located_is_apart(const located_t *at) { return HAS_SYSTEM && at->huge && at->huge->is_apart; }

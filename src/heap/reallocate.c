@@ -66,7 +66,7 @@ BY_REGISTER bool heap_resize_in_place(void *block, size_t size, const char *call
   if (process_is_ending())
     return false;
   located_t at = heap_locate_block(NULL, block, call, FREED_BEFORE);
-  if (at.guard.state || size > PTRDIFF_MAX - 2 * UNIT)
+  if (at.head.state || size > PTRDIFF_MAX - 2 * UNIT)
     return false;
   if (size > at.size)
     return heap_lengthen(&at, size, false, __builtin_return_address(0));
@@ -91,9 +91,9 @@ static void *reallocate_moving(heap_t *heap, const located_t *at, size_t size, c
 {
   KEEPS_FRAME();
   /* The same size keeps its address: nothing has changed for the caller. */
-  if (size == at->guard.size)
-    return at->guard.block;
-  if (size > at->guard.size)
+  if (size == at->head.size)
+    return at->head.block;
+  if (size > at->head.size)
     return copy_to(heap_allocate_for(heap, size, 1, false, call, caller), at, size, call, caller);
   void *to = heap_allocate_if_easy(heap, size, call, caller);
   if (to)
@@ -103,7 +103,7 @@ static void *reallocate_moving(heap_t *heap, const located_t *at, size_t size, c
     apart_shorten(at->heap, at->huge, size, call);
   else
     heads->shorten(at, size, call);
-  return at->guard.block;
+  return at->head.block;
 }
 
 /* A program that does nothing but resize large blocks has no other slow path that looks at the clock. */
@@ -145,7 +145,7 @@ static inline __attribute__((always_inline)) void *reallocate_located(heap_t *he
     return reallocate_dying(block, size);
   located_t at = heap_locate_block(heap, block, call, FREED_BEFORE);
   heap_t *to_heap = heap ? heap : at.heap;
-  if (at.guard.state)
+  if (at.head.state)
     return reallocate_moving(to_heap, &at, size, call, caller);
   if (size <= at.size)
     return reallocate_smaller(to_heap, &at, size, call, caller);

@@ -88,7 +88,7 @@ static bool guest_has_granules(const pool_heap_options_t *o)
 /* How many granules the least block takes. One with a head has room for a byte behind it. */
 static size_t least_granules(const pool_heap_options_t *o)
 {
-  return o->flags & (POOL_HEAP_CHECKED | POOL_HEAP_SITES) ? granules_for(guarded_size(1, 1)) : GRANULES_LEAST;
+  return o->flags & (POOL_HEAP_CHECKED | POOL_HEAP_SITES) ? granules_for(headed_size(1, 1)) : GRANULES_LEAST;
 }
 
 /* Returns what a heap with one block takes at an address. */

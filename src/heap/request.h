@@ -24,9 +24,9 @@ typedef struct request {
 } request_t;
 
 /* The guard of a block that has one has the alignment in it. */
-static inline size_t size_with_guard(const heap_t *heap, const request_t *r)
+static inline size_t size_with_head(const heap_t *heap, const request_t *r)
 {
-  return heap_is_headed(heap) ? guarded_size(r->size, r->alignment) : r->size;
+  return heap_is_headed(heap) ? headed_size(r->size, r->alignment) : r->size;
 }
 
 /* The plain way, in allocate.c: a magazine, a bin, or a large block. NULL: the heap has none without giving something up. */

@@ -38,8 +38,8 @@ static bool visit_block(const walk_t *walk, char *start, size_t size)
     return walk->visit_start(start, walk->context);
   if (!heap_is_headed(walk->heap))
     return tell(walk, start, size, 0, 0);
-  guard_look_t guard = heads->look(start, size);
-  return guard.state != GUARD_LIVE || tell(walk, guard.block, guard.size, guard.allocated, guard.number);
+  head_look_t guard = heads->look(start, size);
+  return guard.state != HEAD_LIVE || tell(walk, guard.block, guard.size, guard.allocated, guard.number);
 }
 
 /* ---- slabs ---- */

@@ -76,7 +76,7 @@ void array_destroy(const object_pool_t *pool, object_array_t *array, const char 
 }
 
 /* Takes records and objects in one block. Only the records are zeroed: the objects are touched by their users. */
-static object_array_t *take_in_one_block(const resort_t *from, size_t bytes, size_t records, size_t alignment)
+static object_array_t *take_in_one_block(const attempt_t *from, size_t bytes, size_t records, size_t alignment)
 {
   size_t front = round_up(records + watch_zone(), alignment);
   char *block = heap_probe(from, front + bytes, alignment);
@@ -91,7 +91,7 @@ static object_array_t *take_in_one_block(const resort_t *from, size_t bytes, siz
 
 /* Takes the records apart, in memory that is zero already, so that the counts of objects that are never used cost no page. If
  * the heap cannot have records apart, or the budget has no room for them, they share a block with the objects. */
-static object_array_t *take_memory(object_pool_t *pool, const resort_t *from, size_t bytes, size_t records)
+static object_array_t *take_memory(object_pool_t *pool, const attempt_t *from, size_t bytes, size_t records)
 {
   size_t alignment = max_size(pool->alignment, NATURAL_ALIGNMENT);
   if (!heap_has_records_apart(pool->heap) || watch_keeps_records())
@@ -111,7 +111,7 @@ static object_array_t *take_memory(object_pool_t *pool, const resort_t *from, si
 }
 
 /* A checked pool expects every free object to be full of dead bytes, new ones too. */
-object_array_t *array_create(object_pool_t *pool, const resort_t *from, size_t capacity)
+object_array_t *array_create(object_pool_t *pool, const attempt_t *from, size_t capacity)
 {
   size_t bytes = objects_bytes(pool, capacity), records = record_bytes(pool, capacity);
   object_array_t *array = take_memory(pool, from, bytes, records);

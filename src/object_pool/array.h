@@ -169,7 +169,7 @@ size_t array_bytes(const object_pool_t *pool, size_t capacity);
 size_t array_record_bytes(bool hooked, bool single_thread, unsigned when_full, size_t capacity);
 
 /* Makes an array from what the heap whose turn it is has itself. NULL: it has not so much. */
-object_array_t *array_create(object_pool_t *pool, const resort_t *from, size_t capacity);
+object_array_t *array_create(object_pool_t *pool, const attempt_t *from, size_t capacity);
 void array_destroy(const object_pool_t *pool, object_array_t *array, const char *call);
 
 /* Returns how many consecutive indices no array has. A new array cannot have more objects. Under the lock. */

@@ -31,7 +31,7 @@ static size_t step_least(size_t capacity, size_t room, uint32_t arrays)
 }
 
 /* Tries a whole step, then half of it again and again, down to the least. */
-static object_array_t *array_create_step(object_pool_t *pool, const resort_t *from, size_t capacity, size_t room, size_t least)
+static object_array_t *array_create_step(object_pool_t *pool, const attempt_t *from, size_t capacity, size_t room, size_t least)
 {
   size_t step = step_most(pool, capacity, room);
   for (;; step = max_size(step / 2, least)) {
@@ -47,7 +47,7 @@ typedef enum growth { GREW, AT_LIMIT, OUT_OF_MEMORY } growth_t;
 /* Makes an array and enters it. Several threads may be here at once, and another may have made room meanwhile: then this one
  * gives its own array back. It has to try again even if that room is taken already, since the pool has grown and may not be at
  * its limit. *least: the bytes of the least step. */
-static growth_t grow_once(object_pool_t *pool, const resort_t *from, size_t *least)
+static growth_t grow_once(object_pool_t *pool, const attempt_t *from, size_t *least)
 {
   lock_acquire(&pool->lock);
   size_t capacity = pool->capacity, indices = array_free_indices(pool),
@@ -103,7 +103,7 @@ static bool may_ask_within(void)
 }
 
 /* Goes on to the next resort, with nothing in hand. False: nothing is left to try. */
-static bool next_resort(const object_pool_t *pool, resort_t *from, size_t bytes)
+static bool next_resort(const object_pool_t *pool, attempt_t *from, size_t bytes)
 {
   uintptr_t here = (uintptr_t)__builtin_frame_address(0);
   bool outermost = here >= object_thread.growth_frame;
@@ -111,7 +111,7 @@ static bool next_resort(const object_pool_t *pool, resort_t *from, size_t bytes)
     object_thread.growth_frame = here;
     object_thread.useless_growths = 0;
   }
-  bool again = heap_next_resort(from, bytes, outermost || may_ask_within());
+  bool again = heap_next_attempt(from, bytes, outermost || may_ask_within());
   if (outermost)
     object_thread.growth_frame = 0;
   must_be_live(pool, "object_pool_get"); /* the callback may have reset the heap, and that drops its pools */
@@ -124,7 +124,7 @@ static bool grow_by_any_resort(object_pool_t *pool)
 {
   int error = errno;
   size_t least = 0;
-  resort_t from = heap_first_resort(pool->heap, "object_pool_get");
+  attempt_t from = heap_first_resort(pool->heap, "object_pool_get");
   from.together = watch_keeps_arrays();
   from.caller = pool->created_by; /* which says more of an array than the get that happened to find no room */
   growth_t growth;

@@ -213,7 +213,7 @@ static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_opt
 }
 
 /* A pool that grows may begin without an array. The one that it begins with stays as long as the pool. */
-static bool make_first_array(object_pool_t *pool, const resort_t *from, size_t capacity)
+static bool make_first_array(object_pool_t *pool, const attempt_t *from, size_t capacity)
 {
   if (!capacity)
     return true;
@@ -226,7 +226,7 @@ static bool make_first_array(object_pool_t *pool, const resort_t *from, size_t c
 }
 
 /* Makes a pool from what the heap whose turn it is has itself: all of it, or nothing. */
-static object_pool_t *create_from(const resort_t *from, const object_pool_options_t *o)
+static object_pool_t *create_from(const attempt_t *from, const object_pool_options_t *o)
 {
   heap_t *heap = from->first;
   object_pool_t *pool = registry_take_record(heap, from);
@@ -249,7 +249,7 @@ static size_t bytes_of_options(const object_pool_options_t *o)
 
 /* Makes a pool that is there whole or not at all, for a fork at the same moment too. *refused: the chain has grown since its
  * options were looked at, and has no room for the indices any more. */
-static object_pool_t *create_whole(const resort_t *from, const object_pool_options_t *o, bool *refused)
+static object_pool_t *create_whole(const attempt_t *from, const object_pool_options_t *o, bool *refused)
 {
   lock_t *gate = gate_enter(GATE_LIFE);
   object_pool_t *pool = create_from(from, o);
@@ -282,13 +282,13 @@ static object_pool_t *create_from_options(const object_pool_options_t *options, 
   if (heap_is_default(heap) && !manager_ready())
     return full();
   int error = errno;
-  resort_t from = heap_first_resort(heap, "object_pool_create");
+  attempt_t from = heap_first_resort(heap, "object_pool_create");
   from.caller = caller;
   from.together = watch_keeps_arrays();
   object_pool_t *pool;
   bool refused;
   while (!(pool = create_whole(&from, options, &refused)) && !refused &&
-         heap_next_resort(&from, bytes_of_options(options), true)) {}
+         heap_next_attempt(&from, bytes_of_options(options), true)) {}
   if (refused)
     return invalid(INVALID_OVERFLOW_INDICES, options->capacity);
   if (!pool)

@@ -97,7 +97,7 @@ static void end_record(object_pool_t *pool)
 static object_pool_t *unused_pools;                                                                     /* under heaps_lock */
 static metadata_kind_t pool_records = {.size = sizeof(object_pool_t), .alignment = METADATA_ALIGNMENT}; /* with them */
 
-static object_pool_t *record_take_in_heap(const resort_t *from)
+static object_pool_t *record_take_in_heap(const attempt_t *from)
 {
   object_pool_t *pool = heap_probe(from, sizeof *pool, NATURAL_ALIGNMENT);
   if (pool)
@@ -106,7 +106,7 @@ static object_pool_t *record_take_in_heap(const resort_t *from)
 }
 
 /* If the heap cannot have records apart, or its budget refuses, the record is a block of the heap. */
-object_pool_t *registry_take_record(heap_t *heap, const resort_t *from)
+object_pool_t *registry_take_record(heap_t *heap, const attempt_t *from)
 {
   if (!heap_has_records_apart(heap) || watch_keeps_records() || !heap_charge_record(heap, sizeof(object_pool_t)))
     return record_take_in_heap(from);

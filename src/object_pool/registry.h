@@ -18,7 +18,7 @@ bool registry_recount_indices(object_pool_t *pool);
 
 /* Takes the record of a pool to come, in which is_apart alone is set; NULL: no memory. A record that is given back looks like
  * no pool to a caller who still has its address. */
-object_pool_t *registry_take_record(heap_t *heap, const resort_t *from);
+object_pool_t *registry_take_record(heap_t *heap, const attempt_t *from);
 void registry_give_record(heap_t *heap, object_pool_t *pool, const char *call);
 
 typedef struct object_pool_figures {

@@ -10,7 +10,7 @@
 
 #include "base/bits.h"
 #include "base/machine.h"
-#include "base/profile.h"
+#include "base/features.h"
 #include <stdbool.h>
 
 #if __has_include(<sys/single_threaded.h>)

@@ -9,7 +9,7 @@
 #define OS_TOOL_H
 
 #include "base/bits.h"
-#include "base/profile.h"
+#include "base/features.h"
 
 typedef struct os_tool {
   bool allocates;   /* there is one with a malloc of its own */

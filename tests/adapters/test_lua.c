@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Lua on a heap: its own figures agree with ours, a budget ends in its memory error at any point, and the heap's end is its. */
 #include "../heap/heaps.h"
-#include "debug/guard.h"
+#include "debug/head.h"
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>
@@ -36,7 +36,7 @@ static void figures_agree(lua_State *lua, pool_heap_t *heap)
   size_t counted = (size_t)lua_gc(lua, LUA_GCCOUNT) * 1024 + (size_t)lua_gc(lua, LUA_GCCOUNTB);
   pool_stats_t s = stats_of(heap);
   assert_true(s.live_bytes >= counted);
-  assert_true(s.live_bytes <= counted + counted / 8 + s.live_blocks * (15 + 2 * GUARD_BYTES));
+  assert_true(s.live_bytes <= counted + counted / 8 + s.live_blocks * (15 + 2 * HEAD_BYTES));
 }
 
 static void runs_and_closes(void **state)

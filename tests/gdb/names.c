@@ -39,10 +39,10 @@ static int lost = 3, taken = 4;
 OWN int default_heap = 11, class_window = 12, space_slots = 13, huge_ranges = 14;
 OWN int manager_bring_up(void);
 OWN int threads_first(void);
-OWN int guard_look(void);
+OWN int head_look(void);
 OWN int manager_bring_up(void) { return live + lost; }
 OWN int threads_first(void) { return taken + default_heap; }
-OWN int guard_look(void) { return class_window + space_slots + huge_ranges + manager_bring_up() + threads_first(); }
+OWN int head_look(void) { return class_window + space_slots + huge_ranges + manager_bring_up() + threads_first(); }
 
 pool_heap_t *plain, *checked;
 const void *told[5];
@@ -71,5 +71,5 @@ int main(void)
   }
   fflush(stdout);
   stopped();
-  return guard_look() == 0;
+  return head_look() == 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Heaps whose blocks end at inaccessible pages: where blocks lie, what is a fault, what is said of it, and who goes on. */
-#include "debug/walled.h"
+#include "debug/guard_pages.h"
 #include "heaps.h"
 #include "option.h"
 #include "os/os.h"
@@ -363,9 +363,9 @@ static void samples_are_no_burden(void *argument)
   while (os_now_ms() < begin + MS)
     for (int i = 0; i < 100; i++) {
       void *block = pool_heap_alloc(heap, 40000); /* of no magazine: each is drawn for itself */
-      walled_look_t look;
+      guard_pages_look_t look;
       must(block != NULL);
-      count += walled_look(block, &look);
+      count += guard_pages_look(block, &look);
       pool_heap_free(heap, block);
     }
   uint64_t spent = os_now_ms() - begin;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The locks of a fork, each held by somebody else in turn. */
 #include "bin/due.h"
-#include "debug/pages.h"
+#include "debug/sample_pages.h"
 #include "debug/profile_lines.h"
 #include "debug/sites.h"
 #include "heap/fork.h"
@@ -175,7 +175,7 @@ static void fork_takes_all_locks(void *argument)
     {"guests_lock", PLACE_LEAVES + 3, &guests_lock, LOCK_KINDS},
     {"profile_lock", PLACE_LEAVES + 4, &profile_lock, LOCK_KINDS},
     {"sites_lock", PLACE_LEAVES + 5, &sites_lock, LOCK_KINDS},
-    {"pages_lock", PLACE_LEAVES + 6, &pages_lock, LOCK_KINDS},
+    {"sample_pages_lock", PLACE_LEAVES + 6, &sample_pages_lock, LOCK_KINDS},
     {"metadata_lock", PLACE_LEAVES + 7, &metadata_lock, LOCK_KINDS},
   };
   pool_heap_t *heaps[KINDS + 1];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * What a heap does not need goes back while the program is busy elsewhere: by the clock, at the slow paths of others. */
 #include "base/bits.h"
-#include "debug/guard.h"
+#include "debug/head.h"
 #include "heap/heap.h"
 #include "heap/tick.h"
 #include "levels.h"
@@ -337,14 +337,14 @@ static void a_locked_page_stays(void *argument)
   manager_up();
   pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = 1 << 20, .flags = POOL_HEAP_CHECKED});
   must(heap);
-  size_t count = fill(heap, PAGE - GUARD_BYTES, PAGES * (PAGE - GUARD_BYTES));
+  size_t count = fill(heap, PAGE - HEAD_BYTES, PAGES * (PAGE - HEAD_BYTES));
   os_fake.locked = blocks[LOCKED];
   os_fake.locked_end = os_fake.locked + 1;
   os_fake.fail_halfway = true;
   while (count--)
     pool_heap_free(heap, blocks[count]);
   must(pool_heap_trim(heap, 0) == (PAGES - 1) * PAGE);
-  fill(heap, PAGE - GUARD_BYTES, PAGES * (PAGE - GUARD_BYTES));
+  fill(heap, PAGE - HEAD_BYTES, PAGES * (PAGE - HEAD_BYTES));
   must(check_everything());
 }
 

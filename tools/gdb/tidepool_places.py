@@ -12,7 +12,7 @@ from tidepool_library import number, text
 CHUNK = 1 << 13  # units of a chunk, sites.c
 SITE_UNIT = 8
 FRAMES_MOST = 64
-YARD_LIVE, YARD_LEAVING, YARD_FREED = 1, 2, 3  # yard_state_t
+GUARD_AREA_LIVE, GUARD_AREA_LEAVING, GUARD_AREA_FREED = 1, 2, 3  # guard_area_state_t
 PAGES_LOG2 = range(12, 17)
 
 
@@ -94,7 +94,7 @@ def where_in_yards(library, heaps, address):
     place, inside = yard.place_around(address)
     if place is None:
         return None, "an inaccessible page, kept for blocks of guarded heaps and samples", None, 0, [], []
-    state = "live" if number(place["state"]) == YARD_LIVE else "freed"
+    state = "live" if number(place["state"]) == GUARD_AREA_LIVE else "freed"
     name = text(place["name"])
     heap = next((heap for heap in heaps if int(heap.address) == int(place["owner"]) and text(heap["name"]) == name), None)
     what = f"{'' if inside else 'in an inaccessible page beside a block, '}{state}, in pages of its own"

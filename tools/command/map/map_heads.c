@@ -3,8 +3,8 @@
  * What heads say of blocks: of heaps that are checked or have sites it is known how much was asked for, and where, and which
  * blocks came back and are in quarantine. A head that does not fit its block is passed over. */
 #include "command.h"
-#include "debug/guard.h"
-#include "debug/guard_head.h"
+#include "debug/head.h"
+#include "debug/head_layout.h"
 #include "map.h"
 #include "map_read.h"
 #include <stdlib.h>
@@ -31,8 +31,8 @@ static void add_block(head_list_t *list, uint64_t address, const head_t *head)
 
 static bool read_head(const head_list_t *list, uint64_t address, uint64_t usable, head_t *head)
 {
-  return memory_read(list->memory, address, head, sizeof *head) && head->usable == usable && usable >= GUARD_BYTES &&
-         head->size <= usable - GUARD_BYTES;
+  return memory_read(list->memory, address, head, sizeof *head) && head->usable == usable && usable >= HEAD_BYTES &&
+         head->size <= usable - HEAD_BYTES;
 }
 
 /* Of a bin the blocks in quarantine are counted; what is known of one by itself is not to be counted again. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Memory may be what is damaged, and the thread may hold any lock, so nothing here allocates or locks. */
-#include "debug/told.h"
+#include "debug/messages.h"
 #include "base/text.h"
 #include "debug/places.h"
 #include "debug/system.h"
@@ -34,7 +34,7 @@ static bool say_frames(text_t *text, const char *before, const frames_told_t *to
   return said != 0;
 }
 
-void told_say_all(text_t *text, const char *before, const frames_told_t *told)
+void messages_say_frames(text_t *text, const char *before, const frames_told_t *told)
 {
   say_frames(text, before, told, OS_STACK_MOST, OS_STACK_MOST);
 }

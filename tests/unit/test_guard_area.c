@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * A yard by itself: where places lie, that two have a page of nobody between them, which are used again, and what is known of
  * an address. */
-#include "debug/yard.h"
+#include "debug/guard_area.h"
 #include "os_fake.h"
 #include "space/huge_range.h"
 #include "unit.h"
@@ -9,19 +9,19 @@
 enum { PAGES = 256, LIVE = 40, FREED = 20 };
 #define PAGE os_page_size()
 
-static yard_t yard = {.live_most = LIVE, .freed_most = FREED};
+static guard_area_t yard = {.live_most = LIVE, .freed_most = FREED};
 
 static void begin(void)
 {
   os_fake_heal();
   yard.bytes_most = PAGES * PAGE;
-  must(yard_begin(&yard) && yard_begin(&yard) && yard.pages == PAGES);
+  must(guard_area_begin(&yard) && guard_area_begin(&yard) && yard.pages == PAGES);
 }
 
-static bool has_writable_pages(const yard_place_t *place)
+static bool has_writable_pages(const guard_area_place_t *place)
 {
-  char *start = yard_pages(&yard, place);
-  for (size_t i = 0; i < yard_pages_bytes(place); i += PAGE)
+  char *start = guard_area_pages(&yard, place);
+  for (size_t i = 0; i < guard_area_pages_bytes(place); i += PAGE)
     start[i]++;
   return true;
 }
@@ -30,7 +30,7 @@ static bool has_writable_pages(const yard_place_t *place)
 static void apart_from_each_other(void *argument)
 {
   enum { TURNS = 20000 };
-  yard_place_t *places[LIVE];
+  guard_area_place_t *places[LIVE];
   size_t count = 0;
   dice_t dice = {3};
   (void)argument;
@@ -38,23 +38,23 @@ static void apart_from_each_other(void *argument)
   for (size_t step = 0; step < TURNS; step++) {
     if (count < LIVE && dice_below(&dice, 2)) {
       size_t size = dice_below(&dice, 4 * PAGE), alignment = (size_t)1 << dice_below(&dice, 14);
-      yard_place_t *place = yard_take(&yard, size, alignment);
+      guard_area_place_t *place = guard_area_take(&yard, size, alignment);
       if (!place)
         continue;
-      must((uintptr_t)place->block % max_size(alignment, 16) == 0 && place->block >= yard_pages(&yard, place));
+      must((uintptr_t)place->block % max_size(alignment, 16) == 0 && place->block >= guard_area_pages(&yard, place));
       must(size == 0 ||
-           (place->block + size <= yard_pages(&yard, place) + yard_pages_bytes(place) && has_writable_pages(place)));
+           (place->block + size <= guard_area_pages(&yard, place) + guard_area_pages_bytes(place) && has_writable_pages(place)));
       must(size == 0 ||
-           yard_pages(&yard, place) + yard_pages_bytes(place) - (place->block + size) < (ptrdiff_t)max_size(alignment, 16));
+           guard_area_pages(&yard, place) + guard_area_pages_bytes(place) - (place->block + size) < (ptrdiff_t)max_size(alignment, 16));
       for (size_t i = 0; i < count; i++)
         must(place->page + place->pages < places[i]->page || places[i]->page + places[i]->pages < place->page);
-      must(yard_place_at(&yard, place->block, false) == place);
+      must(guard_area_place_at(&yard, place->block, false) == place);
       places[count++] = place;
     } else if (count) {
       size_t i = dice_below(&dice, count);
       char *block = places[i]->block;
-      yard_give(&yard, places[i]);
-      must(yard_place_at(&yard, block, false) == places[i] && places[i]->state == YARD_FREED);
+      guard_area_give(&yard, places[i]);
+      must(guard_area_place_at(&yard, block, false) == places[i] && places[i]->state == GUARD_AREA_FREED);
       places[i] = places[--count];
     }
     must(yard.live == count && yard.freed <= FREED);
@@ -69,13 +69,13 @@ static void oldest_first(void *argument)
   char *first = NULL, *last = NULL;
   size_t taken = 0;
   for (bool again = false; !again; taken++) {
-    yard_place_t *place = yard_take(&yard, 16, 1);
+    guard_area_place_t *place = guard_area_take(&yard, 16, 1);
     must(place != NULL);
     again = last && place->block < last;
     first = first ? first : place->block;
     must(!again || place->block == first);
     last = place->block;
-    yard_give(&yard, place);
+    guard_area_give(&yard, place);
     must(yard.freed == min_size(taken + 1, FREED));
   }
   must(taken > PAGES / 2 - PAGES / 8);
@@ -86,12 +86,12 @@ static void nearest(void *argument)
 {
   (void)argument;
   begin();
-  yard_place_t *a = yard_take(&yard, 100, 1), *b = yard_take(&yard, 3000, 1);
-  char *end = yard_pages(&yard, a) + PAGE;
-  must(end + PAGE == yard_pages(&yard, b));
-  must(!yard_place_at(&yard, end, false) && yard_place_at(&yard, end, true) == a);
-  must(yard_place_at(&yard, end + PAGE - 1, true) == b && yard_place_at(&yard, end - PAGE - 1, true) == a);
-  must(!yard_place_at(&yard, yard.start + PAGES * PAGE, true) && !yard_holds(&yard, yard.start - 1));
+  guard_area_place_t *a = guard_area_take(&yard, 100, 1), *b = guard_area_take(&yard, 3000, 1);
+  char *end = guard_area_pages(&yard, a) + PAGE;
+  must(end + PAGE == guard_area_pages(&yard, b));
+  must(!guard_area_place_at(&yard, end, false) && guard_area_place_at(&yard, end, true) == a);
+  must(guard_area_place_at(&yard, end + PAGE - 1, true) == b && guard_area_place_at(&yard, end - PAGE - 1, true) == a);
+  must(!guard_area_place_at(&yard, yard.start + PAGES * PAGE, true) && !guard_area_holds(&yard, yard.start - 1));
 }
 
 /* What the system does not open is not taken, and what it does not close never serves again. */
@@ -99,22 +99,22 @@ static void refused(void *argument)
 {
   (void)argument;
   begin();
-  yard_place_t *kept = yard_take(&yard, 100, 1);
+  guard_area_place_t *kept = guard_area_take(&yard, 100, 1);
   os_fake.fail_kinds = 1 << OS_OPEN;
   for (size_t i = 0; i < 2 * PAGES; i++)
-    must(!yard_take(&yard, 100, 1) && yard.live == 1);
+    must(!guard_area_take(&yard, 100, 1) && yard.live == 1);
   os_fake.fail_kinds = 1 << OS_CLOSE;
-  yard_give(&yard, kept);
-  must(yard.live == 1 && yard.freed == 0 && kept->state == YARD_LEAVING); /* and accessible: so it serves nobody */
-  yard_place_t *place = yard_take(&yard, 100, 1);
-  must(place && place != kept && kept->state == YARD_LEAVING);
+  guard_area_give(&yard, kept);
+  must(yard.live == 1 && yard.freed == 0 && kept->state == GUARD_AREA_LEAVING); /* and accessible: so it serves nobody */
+  guard_area_place_t *place = guard_area_take(&yard, 100, 1);
+  must(place && place != kept && kept->state == GUARD_AREA_LEAVING);
   os_fake_heal();
-  yard_give(&yard, place);
-  must(yard.live == 0 && yard.freed == 2 && kept->state == YARD_FREED);
+  guard_area_give(&yard, place);
+  must(yard.live == 0 && yard.freed == 2 && kept->state == GUARD_AREA_FREED);
   for (size_t i = 0; i < 4 * PAGES; i++) {
-    place = yard_take(&yard, 100, 1);
+    place = guard_area_take(&yard, 100, 1);
     must(place);
-    yard_give(&yard, place);
+    guard_area_give(&yard, place);
   }
   must(yard.live == 0);
 }
@@ -128,12 +128,12 @@ static void no_addresses(void *argument)
   for (uint64_t n = 1; n <= 3; n++) {
     os_fake.fail_from = os_fake.calls + n;
     os_fake.fail_to = os_fake.fail_from + PAGES;
-    must(!yard_begin(&yard) || n == 4);
+    must(!guard_area_begin(&yard) || n == 4);
     os_fake_heal();
     os_fake.fail_from = os_fake.fail_to = 0;
   }
   os_memory_limit = 128 * PAGE * 8;
-  must(yard_begin(&yard) && yard.pages == 128);
+  must(guard_area_begin(&yard) && yard.pages == 128);
 }
 
 IN_CHILD(apart_from_each_other)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "heap/resort.h"
+#include "heap/exhausted.h"
 #include "heap/granular.h"
 #include "heap/large.h"
 #include "heap/tick.h"
@@ -89,16 +89,16 @@ static void *take_own(heap_t *heap, request_t *r)
     block = may_succeed_now(heap, r, changes) ? take_again(heap, r) : NULL;
   }
   /* A large block has no class, so there is nothing that it could borrow. */
-  unsigned c = !HAS_SYSTEM || block || !heap->space ? 0 : heap_class_for(heap, size_with_guard(heap, r), r->alignment);
+  unsigned c = !HAS_SYSTEM || block || !heap->space ? 0 : heap_class_for(heap, size_with_head(heap, r), r->alignment);
   return c ? heap_borrow(heap, c + 1, heap_block_size(heap, c) * BORROW_FACTOR, r) : block;
 }
 
-resort_t heap_first_resort(heap_t *heap, const char *call) { return (resort_t){.first = heap, .heap = heap, .call = call}; }
+attempt_t heap_first_resort(heap_t *heap, const char *call) { return (attempt_t){.first = heap, .heap = heap, .call = call}; }
 
 /* The order is the same for a single request (heap_take_hard()) and for a caller that goes on by itself (heap_probe()): the
  * heap's callback for as long as that says "again", then the heap it overflows to, whose own callback is asked anew. A callback
  * that says so for ever ends at ATTEMPTS. */
-bool heap_next_resort(resort_t *from, size_t size, bool may_ask)
+bool heap_next_attempt(attempt_t *from, size_t size, bool may_ask)
 {
   heap_t *heap = from->heap;
   if (may_ask && heap->on_exhausted && from->attempt < ATTEMPTS &&
@@ -112,14 +112,14 @@ bool heap_next_resort(resort_t *from, size_t size, bool may_ask)
   return from->heap != NULL;
 }
 
-void *heap_take_at(const resort_t *from, request_t *r)
+void *heap_take_at(const attempt_t *from, request_t *r)
 {
   KEEPS_FRAME();
   void *block = take_again(from->heap, r);
   return block ? block : take_own(from->heap, r);
 }
 
-void heap_count_overflowed(const resort_t *from)
+void heap_count_overflowed(const attempt_t *from)
 {
   for (heap_t *heap = from->first; heap != from->heap; heap = heap_overflow(heap))
     __atomic_fetch_add(&heap->overflowed_count, 1, __ATOMIC_RELAXED);
@@ -128,9 +128,9 @@ void heap_count_overflowed(const resort_t *from)
 /* It is a loop because a chain of overflows may be long and the stack short. */
 COLD void *heap_take_hard(heap_t *heap, request_t *r)
 {
-  resort_t from = heap_first_resort(heap, r->call);
+  attempt_t from = heap_first_resort(heap, r->call);
   void *block = take_own(heap, r);
-  while (!block && heap_next_resort(&from, r->size, true))
+  while (!block && heap_next_attempt(&from, r->size, true))
     block = heap_take_at(&from, r);
   if (block && !r->grown)
     heap_count_overflowed(&from);

@@ -7,38 +7,38 @@
  *
  *     | no access | canary | head to tail of the block | canary, less than its alignment | no access |
  *                 ^ its pages */
-#ifndef WALLED_H
-#define WALLED_H
+#ifndef GUARD_PAGES_H
+#define GUARD_PAGES_H
 
 #include "heap/apart.h"
 #include "misuse.h"
 
-extern const apart_source_t walled_source, sampled_source;
+extern const apart_source_t guard_pages_source, sampled_source;
 
 /* The heap's blocks are walled from the first on, if it is guarded, and samples of them if such are wanted. Not for a heap with
  * a region: that is its memory, and what it has beside it a budget may not have. */
-void walled_begin_if(heap_t *heap, bool is_guarded);
+void guard_pages_begin_if(heap_t *heap, bool is_guarded);
 
 /* Opens what stacks of blocks need, at the first call that finds blocks walled. With no lock held. */
-void walled_load_once_wanted(void);
+void guard_pages_load_if_wanted(void);
 
 /* What is known of a block at an address, which may have been freed. False: the address is of no block that is, or was, walled.
  */
-typedef struct walled_look {
+typedef struct guard_pages_look {
   char *block;
   size_t size;
   const heap_t *heap; /* NULL: it is gone */
   bool freed;
   frames_told_t allocated_by, freed_by;
-} walled_look_t;
-bool walled_look(const void *address, walled_look_t *look);
+} guard_pages_look_t;
+bool guard_pages_look(const void *address, guard_pages_look_t *look);
 
 /* Ends the program if the address is of such a block: it is not live. */
-void walled_explain_dead(const void *block, const char *call, const char *if_freed, const heap_t *given_to);
+void guard_pages_explain_dead(const void *block, const char *call, const char *if_freed, const heap_t *given_to);
 
 /* Calls `visit` with the memory in which all this is noted. */
-typedef void walled_visit_fn(uintptr_t start, size_t size, void *context);
-void walled_visit_notes(walled_visit_fn *visit, void *context);
+typedef void guard_pages_visit_fn(uintptr_t start, size_t size, void *context);
+void guard_pages_visit_notes(guard_pages_visit_fn *visit, void *context);
 
 /* ---- samples ---- */
 

@@ -2,9 +2,9 @@
  *
  * Every byte of a block has a known value, except those that the caller has asked for, and these only while the block is live.
  * So a write before its beginning, past its end, or after the free, changes a byte whose value is known. */
-#include "debug/guard.h"
+#include "debug/head.h"
 #include "base/pattern.h"
-#include "debug/guard_head.h"
+#include "debug/head_layout.h"
 #include "debug/sites.h"
 #include "misuse.h"
 #include "os/tool.h"
@@ -13,7 +13,7 @@
 enum { NEW_BYTE = 0xcd, CANARY_BYTE = 0xfb };
 static const pattern_t CANARIES = {{CANARY_BYTE, CANARY_BYTE, CANARY_BYTE, CANARY_BYTE}};
 
-_Static_assert(sizeof(head_t) < GUARD_FRONT, "room for the head and a canary");
+_Static_assert(sizeof(head_t) < HEAD_FRONT, "room for the head and a canary");
 
 #define LIVE_MARK   ((uintptr_t)0x9e3779b97f4a7c15)
 #define DEAD_MARK   ((uintptr_t)0xd6e8feb86659fd93)
@@ -57,7 +57,7 @@ static uintptr_t link_sum(const head_t *at, uintptr_t next) { return mixed(DEAD_
 /* Its lowest bits are the kind. */
 static block_kind_t kind_of_head(const head_t *head) { return head->sum & ((1 << KIND_BITS) - 1); }
 
-/* For a moment the site is there already, or not yet, and the sum is without it (guard_close). */
+/* For a moment the site is there already, or not yet, and the sum is without it (head_close). */
 static bool is_sum_of_returned(const head_t *at, const head_t *head)
 {
   head_t without = *head;
@@ -66,33 +66,33 @@ static bool is_sum_of_returned(const head_t *at, const head_t *head)
 }
 
 /* It may be asked beside the owner, who writes without a lock: any whole words will do. */
-READS_BESIDE_OWNER static guard_state_t head_says(const char *start, size_t usable, head_t *head)
+READS_BESIDE_OWNER static head_state_t head_says(const char *start, size_t usable, head_t *head)
 {
   const volatile head_t *at = head_of(start);
   *head = (head_t){at->size, at->allocated, at->freed_and_front, at->usable, __atomic_load_n(&at->sum, __ATOMIC_ACQUIRE), 0, 0};
   size_t front = front_of(head);
-  if (head->usable != usable || usable < GUARD_BYTES || front < GUARD_FRONT || front > usable - GUARD_BEHIND ||
-      head->size > usable - GUARD_BEHIND - front)
-    return GUARD_NONE;
+  if (head->usable != usable || usable < HEAD_BYTES || front < HEAD_FRONT || front > usable - HEAD_BEHIND ||
+      head->size > usable - HEAD_BEHIND - front)
+    return HEAD_NONE;
   if (!(head->sum & DEAD_BIT))
-    return head->sum == sum_of(head_of(start), head, LIVE_MARK) ? GUARD_LIVE : GUARD_NONE;
-  return is_sum_of_returned(head_of(start), head) ? GUARD_RETURNED : GUARD_NONE;
+    return head->sum == sum_of(head_of(start), head, LIVE_MARK) ? HEAD_LIVE : HEAD_NONE;
+  return is_sum_of_returned(head_of(start), head) ? HEAD_FREED : HEAD_NONE;
 }
 
 /* Of a block that another thread is about to open the head may still be closed. */
-guard_look_t guard_look(const char *start, size_t usable)
+head_look_t head_look(const char *start, size_t usable)
 {
   head_t head;
   if (HAS_SYSTEM && unlikely(os_tool.sees_all))
     os_tool_begin_silence();
-  guard_state_t state = head_says(start, usable, &head);
+  head_state_t state = head_says(start, usable, &head);
   if (HAS_SYSTEM && unlikely(os_tool.sees_all))
     os_tool_end_silence();
   if (!state && is_dead(&head, offsetof(head_t, next)))
-    return (guard_look_t){.state = GUARD_RETURNED};
+    return (head_look_t){.state = HEAD_FREED};
   if (!state)
-    return (guard_look_t){0};
-  return (guard_look_t){state,     kind_of_head(&head), (char *)(uintptr_t)start + front_of(&head),
+    return (head_look_t){0};
+  return (head_look_t){state,     kind_of_head(&head), (char *)(uintptr_t)start + front_of(&head),
                         head.size, head.allocated,      freed_at(&head),
                         head.sum};
 }
@@ -101,33 +101,33 @@ guard_look_t guard_look(const char *start, size_t usable)
 
 /* Heads stay open: they are looked at from everywhere. Where a heap has no marks, a block of it may still be an array of
  * objects, and those are closed, with what is in front of the first. */
-static bool may_be_closed(const guarded_t *at) { return HAS_SYSTEM && unlikely(at->marked || os_tool.sees_all); }
+static bool may_be_closed(const headed_t *at) { return HAS_SYSTEM && unlikely(at->marked || os_tool.sees_all); }
 
-static void be_silent(const guarded_t *at)
+static void be_silent(const headed_t *at)
 {
   if (may_be_closed(at))
     os_tool_begin_silence();
 }
 
-static void be_heard(const guarded_t *at)
+static void be_heard(const headed_t *at)
 {
   if (may_be_closed(at))
     os_tool_end_silence();
 }
 
-static void open_whole(const guarded_t *at)
+static void open_whole(const headed_t *at)
 {
   if (may_be_closed(at))
     os_tool_open(at->start + sizeof(head_t), at->usable - sizeof(head_t));
 }
 
-static void close_whole(const guarded_t *at)
+static void close_whole(const headed_t *at)
 {
   if (HAS_SYSTEM && unlikely(at->marked))
     os_tool_close(at->start + sizeof(head_t), at->usable - sizeof(head_t));
 }
 
-static void mark_live(const guarded_t *at, const char *block, size_t size)
+static void mark_live(const headed_t *at, const char *block, size_t size)
 {
   KEEPS_FRAME();
   if (!HAS_SYSTEM || likely(!at->marked))
@@ -137,7 +137,7 @@ static void mark_live(const guarded_t *at, const char *block, size_t size)
   os_tool_forget(block, size);
 }
 
-static void mark_returned(const guarded_t *at, const char *block, size_t size)
+static void mark_returned(const headed_t *at, const char *block, size_t size)
 {
   KEEPS_FRAME();
   if (!HAS_SYSTEM || likely(!at->marked))
@@ -149,7 +149,7 @@ static void mark_returned(const guarded_t *at, const char *block, size_t size)
 
 /* ---- damage ---- */
 
-void guard_say_sites(site_t allocated, site_t freed)
+void head_say_sites(site_t allocated, site_t freed)
 {
   frames_told_t of_allocation = {0}, of_free = {0};
   if (!HAS_SYSTEM)
@@ -160,11 +160,11 @@ void guard_say_sites(site_t allocated, site_t freed)
 }
 
 /* What the head says of the sites is said, too. NULL: it cannot be believed. */
-static _Noreturn void damaged(const guarded_t *at, const head_t *head, const char *block, const char *what, const char *where,
+static _Noreturn void damaged(const headed_t *at, const head_t *head, const char *block, const char *what, const char *where,
                               size_t size)
 {
   if (head)
-    guard_say_sites(head->allocated, freed_at(head));
+    head_say_sites(head->allocated, freed_at(head));
   fatal_damage(at->call, block, what, where - block, at->heap, size);
 }
 
@@ -182,20 +182,20 @@ READS_BESIDE_OWNER static const char *wrong_in_front(const char *start, const ch
 
 /* Which byte of the head was changed is not known, so the last is named. Nor is what was asked for: at most what there is room
  * for. */
-void guard_damaged(guarded_t at, const char *block)
+void head_damaged(headed_t at, const char *block)
 {
-  const char *where = at.head_only ? NULL : wrong_in_front(at.start, block), *end = at.start + at.usable - GUARD_BEHIND;
+  const char *where = at.head_only ? NULL : wrong_in_front(at.start, block), *end = at.start + at.usable - HEAD_BEHIND;
   damaged(&at, NULL, block, BEFORE_ITS_BEGINNING, where ? where : at.start + offsetof(head_t, next) - 1,
           block < end ? (size_t)(end - block) : 0);
 }
 
-READS_BESIDE_OWNER static const char *wrong_behind(const guarded_t *at, const head_t *head)
+READS_BESIDE_OWNER static const char *wrong_behind(const headed_t *at, const head_t *head)
 {
   return pattern_find_other(at->start + front_of(head) + head->size, at->start + at->usable, CANARIES);
 }
 
 /* What was found wrong of a live block. */
-static void report_canaries(const guarded_t *at, const head_t *head, const char *front, const char *behind)
+static void report_canaries(const headed_t *at, const head_t *head, const char *front, const char *behind)
 {
   const char *block = at->start + front_of(head);
   if (front)
@@ -204,41 +204,41 @@ static void report_canaries(const guarded_t *at, const head_t *head, const char 
     damaged(at, head, block, PAST_ITS_END, behind, head->size);
 }
 
-static void verify_canaries(const guarded_t *at, const head_t *head)
+static void verify_canaries(const headed_t *at, const head_t *head)
 {
   report_canaries(at, head, wrong_in_front(at->start, at->start + front_of(head)), wrong_behind(at, head));
 }
 
-/* The sum says that a block is live after its canaries are written (guard_open), and no more before they are overwritten
- * (guard_close). So a canary that was wrong between two looks at the head was written to from outside if both find the block
+/* The sum says that a block is live after its canaries are written (head_open), and no more before they are overwritten
+ * (head_close). So a canary that was wrong between two looks at the head was written to from outside if both find the block
  * live, for the same time. */
-void guard_verify_live(guarded_t at, bool alone)
+void head_verify_live(headed_t at, bool alone)
 {
   head_t head, again;
-  guard_state_t state = head_says(at.start, at.usable, &head);
-  if (state == GUARD_NONE && alone)
-    guard_damaged(at, at.start + GUARD_FRONT);
-  if (state != GUARD_LIVE)
+  head_state_t state = head_says(at.start, at.usable, &head);
+  if (state == HEAD_NONE && alone)
+    head_damaged(at, at.start + HEAD_FRONT);
+  if (state != HEAD_LIVE)
     return;
   be_silent(&at);
   const char *front = wrong_in_front(at.start, at.start + front_of(&head)), *behind = wrong_behind(&at, &head);
   be_heard(&at);
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
-  if (head_says(at.start, at.usable, &again) == GUARD_LIVE && again.sum == head.sum)
+  if (head_says(at.start, at.usable, &again) == HEAD_LIVE && again.sum == head.sum)
     report_canaries(&at, &head, front, behind);
 }
 
 /* How long the block was is not known, if it was not the link that was changed. */
-static void verify_link(const guarded_t *at, const head_t *head)
+static void verify_link(const headed_t *at, const head_t *head)
 {
   const head_t *place = head_of(at->start);
   if (unlikely(!head || place->next_sum != link_sum(place, place->next)))
-    damaged(at, head, at->start + GUARD_FRONT, AFTER_FREE, at->start + sizeof *head - 1, 0);
+    damaged(at, head, at->start + HEAD_FRONT, AFTER_FREE, at->start + sizeof *head - 1, 0);
 }
 
 /* The first wrong byte ends the program: its offset is what leads to the culprit. Memory behind a head is asked about with what
  * that says. */
-static void verify_pattern(const guarded_t *at, const head_t *head)
+static void verify_pattern(const headed_t *at, const head_t *head)
 {
   be_silent(at);
   size_t behind = head ? sizeof *head : 0;
@@ -249,10 +249,10 @@ static void verify_pattern(const guarded_t *at, const head_t *head)
 }
 
 /* Of memory of granules nothing is known but that it had blocks. That of a slab keeps the head of its last one. */
-static void verify_what_was_returned(const guarded_t *at)
+static void verify_what_was_returned(const headed_t *at)
 {
   head_t head;
-  bool known = head_says(at->start, at->usable, &head) == GUARD_RETURNED;
+  bool known = head_says(at->start, at->usable, &head) == HEAD_FREED;
   verify_pattern(at, known ? &head : NULL);
   if (known)
     verify_link(at, &head);
@@ -274,10 +274,10 @@ static void publish(head_t *head, size_t size, size_t front, size_t usable, bloc
   __atomic_store_n(&head->sum, sum_of(head, &live, LIVE_MARK), __ATOMIC_RELEASE);
 }
 
-/* A block that went through guard_close() must still be as that left it. Otherwise it was written to while it was free. */
-void *guard_open(guarded_t at, size_t size, size_t alignment, bool was_returned)
+/* A block that went through head_close() must still be as that left it. Otherwise it was written to while it was free. */
+void *head_open(headed_t at, size_t size, size_t alignment, bool was_returned)
 {
-  size_t front = max_size(GUARD_FRONT, alignment);
+  size_t front = max_size(HEAD_FRONT, alignment);
   char *block = at.start + front;
   head_t *head = head_of(at.start);
   if (HAS_SYSTEM && unlikely(at.marked))
@@ -298,7 +298,7 @@ void *guard_open(guarded_t at, size_t size, size_t alignment, bool was_returned)
   return block;
 }
 
-void guard_shorten(guarded_t at, size_t size)
+void head_shorten(headed_t at, size_t size)
 {
   head_t *head = head_of(at.start);
   open_whole(&at);
@@ -316,10 +316,10 @@ void guard_shorten(guarded_t at, size_t size)
 /* Of two threads that free the same block one changes the sum, and goes on. The canaries are checked before they are
  * overwritten: this is the last moment at which a write past the block can be seen. The site comes last, when it is known who
  * has freed the block: until then the sum is that of a head without it. */
-bool guard_close(guarded_t at)
+bool head_close(headed_t at)
 {
   head_t head, *place = head_of(at.start);
-  bool is_live = head_says(at.start, at.usable, &head) == GUARD_LIVE;
+  bool is_live = head_says(at.start, at.usable, &head) == HEAD_LIVE;
   uintptr_t live = head.sum, dead = sum_of(place, &head, DEAD_MARK);
   if (!is_live || !__atomic_compare_exchange_n(&place->sum, &live, dead, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
     return false;
@@ -340,40 +340,40 @@ bool guard_close(guarded_t at)
 
 /* ---- between the two ---- */
 
-size_t guard_usable(const char *start) { return head_of(start)->usable; }
-char *guard_next(const char *start) { return (char *)head_of(start)->next; }
+size_t head_usable(const char *start) { return head_of(start)->usable; }
+char *head_next(const char *start) { return (char *)head_of(start)->next; }
 
-bool guard_is_linked(const char *start, const char *next)
+bool head_is_linked(const char *start, const char *next)
 {
   const head_t *head = head_of(start);
   return head->next == (uintptr_t)next && head->next_sum == link_sum(head, head->next);
 }
 
-void guard_link(char *start, char *next)
+void head_link(char *start, char *next)
 {
   head_t *head = head_of(start);
   head->next = (uintptr_t)next;
   head->next_sum = link_sum(head, head->next);
 }
 
-static head_t verified_head(const guarded_t *at)
+static head_t verified_head(const headed_t *at)
 {
   head_t head;
   const head_t *place = head_of(at->start);
-  bool known = head_says(at->start, place->usable, &head) == GUARD_RETURNED;
+  bool known = head_says(at->start, place->usable, &head) == HEAD_FREED;
   verify_link(at, known ? &head : NULL);
   return head;
 }
 
-void guard_verify_head(guarded_t at) { verified_head(&at); }
+void head_verify_head(headed_t at) { verified_head(&at); }
 
-void guard_verify_returned(guarded_t at)
+void head_verify_returned(headed_t at)
 {
   head_t head = verified_head(&at);
   verify_pattern(&at, &head);
 }
 
-void guard_settle(guarded_t at)
+void head_settle(headed_t at)
 {
   verify_pattern(&at, head_of(at.start));
   if (!at.in_granules)

@@ -2,7 +2,7 @@
  *
  * A bit for each page says whether it is free, and another whether a free one has memory. What was never taken is not open yet:
  * it is opened in steps. */
-#include "debug/pages.h"
+#include "debug/sample_pages.h"
 #include "base/span_tree.h"
 #include "debug/system.h"
 
@@ -17,7 +17,7 @@ enum {
   KEPT_LEAST = 1 << 20 /* so many bytes of free pages are kept, or as many as are taken */
 };
 
-lock_t pages_lock;
+lock_t sample_pages_lock;
 static char *stretch; /* NULL: there is none yet */
 static size_t count;  /* of its pages */
 static size_t opened; /* of them; but the first is never used */
@@ -28,11 +28,11 @@ static span_tree_t unused;
 /* It is read without the lock. */
 static void count_kept_pages(size_t by) { __atomic_store_n(&kept, kept + by, __ATOMIC_RELAXED); }
 
-char *pages_stretch(size_t *bytes)
+char *sample_pages_stretch(size_t *bytes)
 {
-  lock_acquire(&pages_lock);
+  lock_acquire(&sample_pages_lock);
   *bytes = stretch ? count * os_page_size() : 0;
-  lock_release(&pages_lock);
+  lock_release(&sample_pages_lock);
   return stretch;
 }
 
@@ -106,11 +106,11 @@ static void *take_pages(size_t pages, bool *zeroed)
   return page_at(at);
 }
 
-void *pages_take(size_t bytes, bool *zeroed)
+void *sample_pages_take(size_t bytes, bool *zeroed)
 {
-  lock_acquire(&pages_lock);
+  lock_acquire(&sample_pages_lock);
   void *start = take_pages(bytes / os_page_size(), zeroed);
-  lock_release(&pages_lock);
+  lock_release(&sample_pages_lock);
   return start;
 }
 
@@ -129,10 +129,10 @@ static size_t trim_pages(void)
   return n;
 }
 
-void pages_give(void *start, size_t bytes)
+void sample_pages_give(void *start, size_t bytes)
 {
   size_t pages = bytes / os_page_size(), at = (size_t)((char *)start - stretch) / os_page_size();
-  lock_acquire(&pages_lock);
+  lock_acquire(&sample_pages_lock);
   span_set(&unused, at, at + pages);
   for (size_t i = at; i < at + pages; i++)
     bit_set(dirty, i);
@@ -140,15 +140,15 @@ void pages_give(void *start, size_t bytes)
   count_kept_pages(pages);
   if (bytes_of(kept) > max_size(KEPT_LEAST, bytes_of(taken)))
     trim_pages();
-  lock_release(&pages_lock);
+  lock_release(&sample_pages_lock);
 }
 
-size_t pages_trim(void)
+size_t sample_pages_trim(void)
 {
-  lock_acquire(&pages_lock);
+  lock_acquire(&sample_pages_lock);
   size_t n = kept ? trim_pages() : 0;
-  lock_release(&pages_lock);
+  lock_release(&sample_pages_lock);
   return bytes_of(n);
 }
 
-size_t pages_kept(void) { return bytes_of(__atomic_load_n(&kept, __ATOMIC_RELAXED)); }
+size_t sample_pages_kept(void) { return bytes_of(__atomic_load_n(&kept, __ATOMIC_RELAXED)); }

@@ -38,13 +38,13 @@ typedef struct search {
 
 /* Lists the blocks. `stack` of the search was set before, and nothing else. False: there are none, or no memory for the list.
  */
-bool lost_begin(search_t *s);
+bool leak_search_begin(search_t *s);
 
 /* Searches, and puts the blocks in an order in which those of a heap are beside each other. False: the system does not show the
  * process its memory, and nothing can be said of what is reached. */
-bool lost_find(search_t *s);
+bool leak_search_find(search_t *s);
 
 /* In any case. */
-void lost_end(search_t *s);
+void leak_search_end(search_t *s);
 
 #endif

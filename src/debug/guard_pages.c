@@ -2,10 +2,10 @@
  *
  * There are two yards. That of guarded heaps is long, and its places are bounded by the mappings that the system allows. That
  * of samples is so small that a program in production does not notice it. */
-#include "debug/walled.h"
-#include "debug/chance.h"
-#include "debug/told.h"
-#include "debug/yard.h"
+#include "debug/guard_pages.h"
+#include "debug/sampling.h"
+#include "debug/messages.h"
+#include "debug/guard_area.h"
 #include "option.h"
 #include "os/tool.h"
 #include "size_class.h"
@@ -28,13 +28,13 @@ enum {
 #define GUARDED_BYTES ((size_t)256 << 20)
 #endif
 
-static yard_t guarded = {.bytes_most = GUARDED_BYTES, .freed_most = GUARDED_FREED_MOST};
-static yard_t sampled = {.bytes_most = SAMPLED_BYTES, .live_most = SAMPLED_LIVE_MOST, .freed_most = SAMPLED_FREED_MOST};
+static guard_area_t guarded = {.bytes_most = GUARDED_BYTES, .freed_most = GUARDED_FREED_MOST};
+static guard_area_t sampled = {.bytes_most = SAMPLED_BYTES, .live_most = SAMPLED_LIVE_MOST, .freed_most = SAMPLED_FREED_MOST};
 static size_t sampled_bytes; /* of memory that live samples take: a bound, which publishes nothing */
 
-static yard_t *yard_around(const void *address)
+static guard_area_t *guard_area_around(const void *address)
 {
-  return yard_holds(&guarded, address) ? &guarded : yard_holds(&sampled, address) ? &sampled : NULL;
+  return guard_area_holds(&guarded, address) ? &guarded : guard_area_holds(&sampled, address) ? &sampled : NULL;
 }
 
 /* ---- canaries ---- */
@@ -55,7 +55,7 @@ static void write_canaries(const huge_apart_t *apart)
 
 static _Noreturn void say_damage(const huge_apart_t *apart, const char *call, const char *what, ptrdiff_t offset)
 {
-  const yard_place_t *place = yard_place_at(yard_around(apart_block(apart)), apart_block(apart), false);
+  const guard_area_place_t *place = guard_area_place_at(guard_area_around(apart_block(apart)), apart_block(apart), false);
   fatal_say_places(&(frames_told_t){place->allocated, place->allocated_count}, &(frames_told_t){0});
   fatal_damage(call, apart_block(apart), what, offset, apart->huge.owner, apart->asked);
 }
@@ -78,27 +78,27 @@ READS_BESIDE_OWNER static void verify_canaries_of(const huge_apart_t *apart, con
 
 static uint8_t keep_frames(const void **to, const os_stack_t *stack)
 {
-  size_t count = stack ? min_size(stack->count, YARD_FRAMES) : 0;
+  size_t count = stack ? min_size(stack->count, GUARD_AREA_FRAMES) : 0;
   for (size_t i = 0; i < count; i++)
     to[i] = stack->frames[i];
   return (uint8_t)count;
 }
 
-static void note_owner(yard_place_t *place, const heap_t *heap)
+static void note_owner(guard_area_place_t *place, const heap_t *heap)
 {
   place->owner = heap;
-  memcpy(place->name, heap->name, min_size(YARD_NAME_SIZE, HEAP_NAME_SIZE));
-  place->name[YARD_NAME_SIZE - 1] = '\0';
+  memcpy(place->name, heap->name, min_size(GUARD_AREA_NAME_SIZE, HEAP_NAME_SIZE));
+  place->name[GUARD_AREA_NAME_SIZE - 1] = '\0';
 }
 
-static bool take_of(yard_t *yard, huge_apart_t *apart, const heap_t *heap, size_t size, size_t alignment, bool *zeroed)
+static bool take_of(guard_area_t *yard, huge_apart_t *apart, const heap_t *heap, size_t size, size_t alignment, bool *zeroed)
 {
-  yard_place_t *place = yard_begin(yard) ? yard_take(yard, size, alignment) : NULL;
+  guard_area_place_t *place = guard_area_begin(yard) ? guard_area_take(yard, size, alignment) : NULL;
   if (!place)
     return false;
   note_owner(place, heap);
   place->allocated_count = keep_frames(place->allocated, apart->stack);
-  apart->huge.range = (range_t){.start = (uintptr_t)yard_pages(yard, place), .size = yard_pages_bytes(place)};
+  apart->huge.range = (range_t){.start = (uintptr_t)guard_area_pages(yard, place), .size = guard_area_pages_bytes(place)};
   apart->offset = (size_t)(place->block - huge_start(&apart->huge));
   apart->asked = size;
   *zeroed = true;
@@ -107,12 +107,12 @@ static bool take_of(yard_t *yard, huge_apart_t *apart, const heap_t *heap, size_
 }
 
 /* No question finds the block any more, and no other thread can free it. */
-static void give_to(yard_t *yard, const huge_apart_t *apart, const char *call)
+static void give_to(guard_area_t *yard, const huge_apart_t *apart, const char *call)
 {
-  yard_place_t *place = yard_place_at(yard, apart_block(apart), false);
+  guard_area_place_t *place = guard_area_place_at(yard, apart_block(apart), false);
   verify_canaries_of(apart, call);
   place->freed_count = keep_frames(place->freed, apart->stack);
-  yard_give(yard, place);
+  guard_area_give(yard, place);
 }
 
 static bool take_guarded(huge_apart_t *apart, const heap_t *heap, size_t size, size_t alignment, bool *zeroed)
@@ -124,7 +124,7 @@ static void give_guarded(const huge_apart_t *apart, const char *call) { give_to(
 
 static bool take_sampled(huge_apart_t *apart, const heap_t *heap, size_t size, size_t alignment, bool *zeroed)
 {
-  size_t bytes = yard_bytes(size, alignment);
+  size_t bytes = guard_area_bytes(size, alignment);
   bool done = __atomic_add_fetch(&sampled_bytes, bytes, __ATOMIC_RELAXED) <= SAMPLED_MEMORY_MOST &&
               take_of(&sampled, apart, heap, size, alignment, zeroed);
   if (!done)
@@ -143,7 +143,7 @@ static void shorten(const huge_apart_t *apart, size_t size, const char *call)
 {
   verify_canaries_of(apart, call);
   memset(apart_block(apart) + size, CANARY, apart->asked - size);
-  yard_place_at(yard_around(apart_block(apart)), apart_block(apart), false)->size = size;
+  guard_area_place_at(guard_area_around(apart_block(apart)), apart_block(apart), false)->size = size;
 }
 
 static size_t largest_walled(size_t bytes) { return round_down(bytes, os_page_size()); }
@@ -151,47 +151,47 @@ static size_t largest_walled(size_t bytes) { return round_down(bytes, os_page_si
 static void take_stack(const void *from, os_stack_t *stack)
 {
   KEEPS_FRAME();
-  walled_load_once_wanted();
-  stack->most = min_size(YARD_FRAMES, OS_STACK_MOST);
+  guard_pages_load_if_wanted();
+  stack->most = min_size(GUARD_AREA_FRAMES, OS_STACK_MOST);
   os_take_stack(from, stack);
 }
 
 #define SOURCE(take_it, give_it) \
   { \
-    .take = take_it, .bytes = yard_bytes, .largest = largest_walled, .give = give_it, .shorten = shorten, \
+    .take = take_it, .bytes = guard_area_bytes, .largest = largest_walled, .give = give_it, .shorten = shorten, \
     .verify = verify_canaries_of, .take_stack = take_stack \
   }
 
-const apart_source_t walled_source = SOURCE(take_guarded, give_guarded), sampled_source = SOURCE(take_sampled, give_sampled);
+const apart_source_t guard_pages_source = SOURCE(take_guarded, give_guarded), sampled_source = SOURCE(take_sampled, give_sampled);
 
 /* ---- what an address is, or was ---- */
 
 /* The heap may have ended since, and its record may be another's by now. */
-static const heap_t *owner_of(const yard_place_t *place)
+static const heap_t *owner_of(const guard_area_place_t *place)
 {
   const heap_t *heap = place->owner;
-  return heap_is_live(heap) && !memcmp(heap->name, place->name, YARD_NAME_SIZE) ? heap : NULL;
+  return heap_is_live(heap) && !memcmp(heap->name, place->name, GUARD_AREA_NAME_SIZE) ? heap : NULL;
 }
 
-bool walled_look(const void *address, walled_look_t *look)
+bool guard_pages_look(const void *address, guard_pages_look_t *look)
 {
-  const yard_t *yard = yard_around(address);
-  const yard_place_t *place = yard ? yard_place_at(yard, address, false) : NULL;
+  const guard_area_t *yard = guard_area_around(address);
+  const guard_area_place_t *place = yard ? guard_area_place_at(yard, address, false) : NULL;
   if (!place)
     return false;
-  *look = (walled_look_t){place->block,
+  *look = (guard_pages_look_t){place->block,
                           place->size,
                           owner_of(place),
-                          place->state != YARD_LIVE,
+                          place->state != GUARD_AREA_LIVE,
                           {place->allocated, place->allocated_count},
                           {place->freed, place->freed_count}};
   return true;
 }
 
-void walled_explain_dead(const void *block, const char *call, const char *if_freed, const heap_t *given_to)
+void guard_pages_explain_dead(const void *block, const char *call, const char *if_freed, const heap_t *given_to)
 {
-  walled_look_t look;
-  if (!walled_look(block, &look))
+  guard_pages_look_t look;
+  if (!guard_pages_look(block, &look))
     return;
   bool twice = look.freed && look.block == block;
   if (twice)
@@ -199,11 +199,11 @@ void walled_explain_dead(const void *block, const char *call, const char *if_fre
   fatal_misuse_of_block(call, block, twice ? if_freed : NOT_A_BLOCK, twice ? look.heap : NULL, look.size, given_to);
 }
 
-void walled_visit_notes(walled_visit_fn *visit, void *context)
+void guard_pages_visit_notes(guard_pages_visit_fn *visit, void *context)
 {
-  const yard_t *const yards[] = {&guarded, &sampled};
+  const guard_area_t *const yards[] = {&guarded, &sampled};
   for (size_t i = 0; i < 2; i++) {
-    yard_notes_t notes = yard_notes(yards[i]);
+    guard_area_notes_t notes = guard_area_notes(yards[i]);
     visit((uintptr_t)notes.places, notes.places_size, context);
     visit((uintptr_t)notes.table, notes.table_size, context);
   }
@@ -220,8 +220,8 @@ static const char *word_of(os_access_t access)
 /* In the handler of a signal. Other faults are none of ours. */
 static void say_fault(const void *address, os_access_t access, const void *instruction)
 {
-  const yard_t *yard = yard_around(address);
-  const yard_place_t *place = yard ? yard_place_at(yard, address, true) : NULL;
+  const guard_area_t *yard = guard_area_around(address);
+  const guard_area_place_t *place = yard ? guard_area_place_at(yard, address, true) : NULL;
   if (!place)
     return;
   const void *behind = instruction ? (const char *)instruction + 1 : NULL; /* as the address of a return is behind a call */
@@ -230,13 +230,13 @@ static void say_fault(const void *address, os_access_t access, const void *instr
                                   .block = place->block,
                                   .size = place->size,
                                   .heap = place->owner == &default_heap ? NULL : place->name,
-                                  .freed = place->state != YARD_LIVE,
+                                  .freed = place->state != GUARD_AREA_LIVE,
                                   .by = {&behind, behind != NULL && access != OS_RUNS},
                                   .allocated_by = {place->allocated, place->allocated_count},
                                   .freed_by = {place->freed, place->freed_count}});
 }
 
-void walled_load_once_wanted(void)
+void guard_pages_load_if_wanted(void)
 {
   if (guarded.live_most || settings.guard_sample || settings.profile_file[0])
     os_load_stacks();
@@ -249,11 +249,11 @@ static void begin_guarded(heap_t *heap)
     guarded.live_most =
       (uint32_t)min_size((most - min_size(os_mappings_now(), most)) / MAPPINGS_OF * MAPPINGS_PART + 1, UINT32_MAX / 2);
   heap->checked = true;
-  apart_begin(heap, &walled_source);
+  apart_begin(heap, &guard_pages_source);
   os_watch_faults(say_fault);
 }
 
-void walled_begin_if(heap_t *heap, bool is_guarded)
+void guard_pages_begin_if(heap_t *heap, bool is_guarded)
 {
   __atomic_store_n(&heap->apart, settings.guard_sample != 0, __ATOMIC_RELAXED); /* other threads may ask already */
   if (is_guarded)
@@ -270,7 +270,7 @@ void walled_begin_if(heap_t *heap, bool is_guarded)
 static uint32_t draw_gap(void)
 {
   enum { POWERS = 31 };
-  uint64_t none[POWERS], left = WHOLE, drawn = (uint32_t)(chance_draw() >> 16);
+  uint64_t none[POWERS], left = WHOLE, drawn = (uint32_t)(sampling_draw() >> 16);
   uint32_t gap = 0;
   none[0] = WHOLE - WHOLE / settings.guard_sample;
   for (unsigned i = 1; i < POWERS; i++)

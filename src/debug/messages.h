@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
  * Messages that name functions of the program. */
-#ifndef TOLD_H
-#define TOLD_H
+#ifndef DEBUG_MESSAGES_H
+#define DEBUG_MESSAGES_H
 
 #include "misuse.h"
 
 /* As fatal_say_frames(). */
-void told_say_all(struct text *text, const char *before, const frames_told_t *told);
+void messages_say_frames(struct text *text, const char *before, const frames_told_t *told);
 
 /* tidepool: read of 0xaddress at offset N of a block of M bytes of heap "name" by e+0x3, allocated by f+0x1c, freed by h+0x8
  *

@@ -10,18 +10,18 @@
 #include "os/lock.h"
 
 /* NULL: no memory, or all are taken. *zeroed: they read as zero. */
-void *pages_take(size_t bytes, bool *zeroed);
-void pages_give(void *start, size_t bytes);
+void *sample_pages_take(size_t bytes, bool *zeroed);
+void sample_pages_give(void *start, size_t bytes);
 
 /* Gives the memory of free pages back to the system, and returns how many bytes that were. */
-size_t pages_trim(void);
+size_t sample_pages_trim(void);
 
 /* How many bytes of memory free pages have. */
-size_t pages_kept(void);
+size_t sample_pages_kept(void);
 
 /* The stretch. *bytes is 0 while there is none. */
-char *pages_stretch(size_t *bytes);
+char *sample_pages_stretch(size_t *bytes);
 
-extern lock_t pages_lock;
+extern lock_t sample_pages_lock;
 
 #endif

@@ -12,34 +12,34 @@
  * another block.
  *
  * The state is under huge_lock. While the system is asked the lock is open, and the gate of large blocks keeps a fork away. */
-#ifndef YARD_H
-#define YARD_H
+#ifndef GUARD_AREA_H
+#define GUARD_AREA_H
 
 #include "base/bits.h"
 #include "debug/system.h"
 
 /* Without optimization the library's own calls take half of a stack. */
 #ifdef __OPTIMIZE__
-enum { YARD_FRAMES = 8 };
+enum { GUARD_AREA_FRAMES = 8 };
 #else
-enum { YARD_FRAMES = 16 };
+enum { GUARD_AREA_FRAMES = 16 };
 #endif
-enum { YARD_NAME_SIZE = 32 };
+enum { GUARD_AREA_NAME_SIZE = 32 };
 
-typedef enum yard_state { YARD_UNUSED, YARD_LIVE, YARD_LEAVING, YARD_FREED } yard_state_t;
+typedef enum guard_area_state { GUARD_AREA_UNUSED, GUARD_AREA_LIVE, GUARD_AREA_LEAVING, GUARD_AREA_FREED } guard_area_state_t;
 
 /* A block of the yard, live or not any more. */
-typedef struct yard_place {
-  uint32_t state;                       /* yard_state_t */
+typedef struct guard_area_place {
+  uint32_t state;                       /* guard_area_state_t */
   uint32_t page, pages;                 /* the first, and how many; one without access if the block has 0 bytes */
   uint32_t next, previous;              /* among the unused, the unclosed, or the freed in their order; an index and 1 */
   uint8_t allocated_count, freed_count; /* frames of stacks, the innermost first */
   char *block;
   size_t size;
   const void *owner;
-  char name[YARD_NAME_SIZE]; /* of the owner, which may be gone */
-  const void *allocated[YARD_FRAMES], *freed[YARD_FRAMES];
-} yard_place_t;
+  char name[GUARD_AREA_NAME_SIZE]; /* of the owner, which may be gone */
+  const void *allocated[GUARD_AREA_FRAMES], *freed[GUARD_AREA_FRAMES];
+} guard_area_place_t;
 
 typedef struct yard {
   size_t bytes_most;              /* set by whoever defines one: of addresses, */
@@ -47,38 +47,38 @@ typedef struct yard {
   char *start;                    /* NULL: not begun. Published with release when all else is set */
   size_t pages, cursor;
   uint32_t *place_of; /* of each page an index and 1; 0: of none */
-  yard_place_t *places;
+  guard_area_place_t *places;
   uint32_t unused, used; /* the first unused again, and how many were ever used */
   uint32_t oldest, newest, live, freed;
   uint32_t unclosed; /* the first of those that were given while the system refused, or was not to be asked */
-} yard_t;
+} guard_area_t;
 
 /* Has the addresses, and room for what is known. False: the system refuses. Any thread, at any time. */
-bool yard_begin(yard_t *yard);
+bool guard_area_begin(guard_area_t *yard);
 
 /* How many bytes of memory a block takes. */
-size_t yard_bytes(size_t size, size_t alignment);
+size_t guard_area_bytes(size_t size, size_t alignment);
 
 /* Returns a place whose pages are writable and read as zero, all but its state, block and pages to be set by the caller. NULL:
  * the yard has no room, or the system refuses. */
-yard_place_t *yard_take(yard_t *yard, size_t size, size_t alignment);
+guard_area_place_t *guard_area_take(guard_area_t *yard, size_t size, size_t alignment);
 
 /* From now on any access to it is a fault; where the system refuses, from a later call on. */
-void yard_give(yard_t *yard, yard_place_t *place);
+void guard_area_give(guard_area_t *yard, guard_area_place_t *place);
 
 /* Where all this is noted, in memory of its own; of 0 bytes: the yard has not begun. */
-typedef struct yard_notes {
+typedef struct guard_area_notes {
   const void *places, *table;
   size_t places_size, table_size;
-} yard_notes_t;
-yard_notes_t yard_notes(const yard_t *yard);
+} guard_area_notes_t;
+guard_area_notes_t guard_area_notes(const guard_area_t *yard);
 
 /* The pages of a place. */
-char *yard_pages(const yard_t *yard, const yard_place_t *place);
-size_t yard_pages_bytes(const yard_place_t *place);
+char *guard_area_pages(const guard_area_t *yard, const guard_area_place_t *place);
+size_t guard_area_pages_bytes(const guard_area_place_t *place);
 
 /* The place that an address is in, or NULL. Then, with `nearest`, the one that it is nearest to. No lock. */
-yard_place_t *yard_place_at(const yard_t *yard, const void *address, bool nearest);
-bool yard_holds(const yard_t *yard, const void *address);
+guard_area_place_t *guard_area_place_at(const guard_area_t *yard, const void *address, bool nearest);
+bool guard_area_holds(const guard_area_t *yard, const void *address);
 
 #endif

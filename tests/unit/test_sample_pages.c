@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Pages for blocks that lie by themselves: never two in one place, zeroed where that is said, and had again. The system may
  * refuse any of them. */
-#include "debug/pages.h"
+#include "debug/sample_pages.h"
 #include "os_fake.h"
 #include "unit.h"
 
@@ -27,12 +27,12 @@ static void step(place_t *places, dice_t *dice)
   bool zeroed = false;
   if (place->at) {
     must(pattern_holds(place->at, place->size, place->key));
-    pages_give(place->at, place->size);
+    sample_pages_give(place->at, place->size);
     place->at = NULL;
     return;
   }
   place->size = os_fake.page_size * (1 + dice_below(dice, (size_t)1 << dice_below(dice, 8)));
-  place->at = pages_take(place->size, &zeroed);
+  place->at = sample_pages_take(place->size, &zeroed);
   must(place->at || os_fake.fail_kinds);
   if (!place->at)
     return;
@@ -51,18 +51,18 @@ static void model(void *argument)
     if (i % 100 == 0)
       os_fake.fail_kinds = dice_below(&dice, 3) ? 0 : 1u << OS_PURGE | (dice_below(&dice, 2) ? 1u << OS_OPEN : 0);
     if (i % 1000 == 999)
-      pages_trim();
+      sample_pages_trim();
     step(places, &dice);
   }
   os_fake_heal();
   for (size_t i = 0; i < PLACES; i++)
     if (places[i].at) {
       taken += places[i].size;
-      pages_give(places[i].at, places[i].size);
+      sample_pages_give(places[i].at, places[i].size);
     }
   must(taken != 0);
-  pages_trim();
-  must(pages_kept() == 0);
+  sample_pages_trim();
+  must(sample_pages_kept() == 0);
 }
 
 static void at_random(void **state)
@@ -81,15 +81,15 @@ static void little_is_kept(void *unused)
   os_fake_heal();
   size_t page = os_fake.page_size, mapped = os_fake.mapped_bytes;
   for (size_t i = 0; i < 2000; i++) {
-    must((all[i] = pages_take(page, &zeroed)) && zeroed);
+    must((all[i] = sample_pages_take(page, &zeroed)) && zeroed);
     all[i][0] = 1;
   }
   for (size_t i = 0; i < 2000; i++) {
-    pages_give(all[i], page);
-    must(pages_kept() <= max_size(MIB, page * (2000 - i)));
+    sample_pages_give(all[i], page);
+    must(sample_pages_kept() <= max_size(MIB, page * (2000 - i)));
   }
-  must(pages_kept() <= MIB && os_fake.mapped_bytes >= mapped);
-  must(pages_take(page, &zeroed) == all[0]);
+  must(sample_pages_kept() <= MIB && os_fake.mapped_bytes >= mapped);
+  must(sample_pages_take(page, &zeroed) == all[0]);
 }
 
 static void kept(void **state)
@@ -111,7 +111,7 @@ static void refused(void *unused)
     os_fake.fail_from = os_fake.calls + 1 + (n - first);
     os_fake.fail_to = os_fake.fail_from + 1;
     uint64_t failed = os_fake.failed;
-    at = pages_take(os_fake.page_size, &zeroed);
+    at = sample_pages_take(os_fake.page_size, &zeroed);
     must(!at == (os_fake.failed > failed));
     must(at || n > first + 1 || os_fake.mapped_bytes == mapped);
   }
@@ -126,8 +126,8 @@ static void limited_late(void *unused)
   (void)unused;
   os_fake_heal();
   os_fake.reserved_most = 100 * MIB;
-  must(pages_take(os_fake.page_size, &zeroed) && zeroed);
-  pages_stretch(&bytes);
+  must(sample_pages_take(os_fake.page_size, &zeroed) && zeroed);
+  sample_pages_stretch(&bytes);
   must(bytes == 2 * MIB);
 }
 
@@ -151,12 +151,12 @@ static void all_taken(void *unused)
   size_t count = 0, bytes = 256 * os_fake.page_size;
   (void)unused;
   os_fake_heal();
-  for (; (at = pages_take(bytes, &zeroed)) != NULL; last = at, count++)
+  for (; (at = sample_pages_take(bytes, &zeroed)) != NULL; last = at, count++)
     first = first ? first : at;
   must(count > 16 && last == first + (count - 1) * bytes);
-  must(!pages_take(bytes, &zeroed));
-  pages_give(first, bytes);
-  must(pages_take(bytes, &zeroed) == first && zeroed == false);
+  must(!sample_pages_take(bytes, &zeroed));
+  sample_pages_give(first, bytes);
+  must(sample_pages_take(bytes, &zeroed) == first && zeroed == false);
 }
 
 static void the_end(void **state)

@@ -3,7 +3,7 @@
  * A live block may be looked at while its thread is anywhere in taking it, shrinking it or giving it back: another thread ends
  * the process, or the process is the child of a fork. Here a tracer stops one side at each of its instructions in turn, and the
  * other side goes on. Skipped where the system lets nobody trace, or cannot stop after an instruction. */
-#include "debug/guard.h"
+#include "debug/head.h"
 #include "unit.h"
 #include <signal.h>
 #include <sys/mman.h>
@@ -15,22 +15,22 @@ enum { USABLE = 256, SIZE = 100, LESS = 40, CYCLES = 3, LOOKS = 200 };
 
 static char *memory; /* of both sides */
 
-static guarded_t by(const char *call) { return (guarded_t){memory, USABLE, NULL, call, false, false, 77, false}; }
+static headed_t by(const char *call) { return (headed_t){memory, USABLE, NULL, call, false, false, 77, false}; }
 
-static void be_live(size_t size) { must(guard_open(by("open"), size, 1, true) == memory + GUARD_FRONT); }
+static void be_live(size_t size) { must(head_open(by("open"), size, 1, true) == memory + HEAD_FRONT); }
 
 /* With a link, as the quarantine leaves it. */
 static void be_returned(void)
 {
-  must(guard_close(by("close")));
-  guard_link(memory, memory);
+  must(head_close(by("close")));
+  head_link(memory, memory);
 }
 
 static void owner(void)
 {
   for (int i = 0; i < CYCLES; i++) {
     be_live(SIZE);
-    guard_shorten(by("shorten"), LESS);
+    head_shorten(by("shorten"), LESS);
     be_returned();
   }
 }
@@ -38,7 +38,7 @@ static void owner(void)
 static void verifier(void)
 {
   for (int i = 0; i < LOOKS; i++)
-    guard_verify_live(by("look"), false);
+    head_verify_live(by("look"), false);
 }
 
 /* Starts a child that stops before `run`. 0: it cannot be traced. */
@@ -81,7 +81,7 @@ static void setup(void)
 {
   memory = mmap(NULL, USABLE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   must(memory != MAP_FAILED);
-  guard_open(by("open"), SIZE, 1, false);
+  head_open(by("open"), SIZE, 1, false);
   be_returned();
 }
 
@@ -90,15 +90,15 @@ static void owner_stops(void *unused)
   (void)unused;
   setup();
   bool is_traced;
-  size_t seen[GUARD_RETURNED + 1] = {0};
+  size_t seen[HEAD_FREED + 1] = {0};
   pid_t child = stopped(owner);
   if (!child)
     return;
   while (step(child, &is_traced)) {
-    seen[guard_look(memory, USABLE).state]++;
-    guard_verify_live(by("look"), false);
+    seen[head_look(memory, USABLE).state]++;
+    head_verify_live(by("look"), false);
   }
-  must(!is_traced || (seen[GUARD_NONE] && seen[GUARD_LIVE] && seen[GUARD_RETURNED]));
+  must(!is_traced || (seen[HEAD_NONE] && seen[HEAD_LIVE] && seen[HEAD_FREED]));
 }
 
 /* The block is taken and given back so often that a look finds it live, given back, and live again. */
@@ -114,7 +114,7 @@ static void verifier_stops(void *unused)
     size_t every = 1 + steps / 1000 % 100;
     if (steps % every)
       continue;
-    if (guard_look(memory, USABLE).state == GUARD_LIVE)
+    if (head_look(memory, USABLE).state == HEAD_LIVE)
       be_returned();
     else
       be_live(SIZE);
@@ -130,5 +130,5 @@ int main(void)
     cmocka_unit_test(owner_stops_test),
     cmocka_unit_test(verifier_stops_test),
   };
-  return cmocka_run_group_tests_name("guard_steps", tests, NULL, NULL);
+  return cmocka_run_group_tests_name("head_steps", tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The head of a block (guard.h), as those know it who write it, and those who read it from outside of the process. */
-#ifndef GUARD_HEAD_H
-#define GUARD_HEAD_H
+#ifndef HEAD_LAYOUT_H
+#define HEAD_LAYOUT_H
 
 #include "debug/sites.h"
 #include "heap/kinds.h"

@@ -1,43 +1,43 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/pattern.h"
-#include "debug/guard.h"
+#include "debug/head.h"
 #include "unit.h"
 
 enum {
   USABLE = 512,
-  ROOM = USABLE - GUARD_BYTES,
+  ROOM = USABLE - HEAD_BYTES,
   SUMMED = 3 * sizeof(uintptr_t) + 2 * sizeof(uint32_t),
   HEAD = SUMMED + 2 * sizeof(uintptr_t)
 };
 
 static _Alignas(256) char memory[USABLE];
-static char *const block = memory + GUARD_FRONT;
+static char *const block = memory + HEAD_FRONT;
 
-static guarded_t by(const char *call) { return (guarded_t){memory, USABLE, NULL, call, false, false, 77, false}; }
+static headed_t by(const char *call) { return (headed_t){memory, USABLE, NULL, call, false, false, 77, false}; }
 
-static guarded_t in_granules(const char *call) { return (guarded_t){memory, USABLE, NULL, call, true, false, 0, false}; }
+static headed_t in_granules(const char *call) { return (headed_t){memory, USABLE, NULL, call, true, false, 0, false}; }
 
-static guard_look_t look(void) { return guard_look(memory, USABLE); }
+static head_look_t look(void) { return head_look(memory, USABLE); }
 
 static void open_and_close(void **state)
 {
   (void)state;
   memset(memory, 0, USABLE);
-  assert_int_equal(look().state, GUARD_NONE);
+  assert_int_equal(look().state, HEAD_NONE);
   for (size_t size = 0; size <= ROOM; size++) {
-    assert_ptr_equal(guard_open(by("call"), size, 1, size > 0), block);
-    assert_int_equal(look().state, GUARD_LIVE);
+    assert_ptr_equal(head_open(by("call"), size, 1, size > 0), block);
+    assert_int_equal(look().state, HEAD_LIVE);
     assert_ptr_equal(look().block, block);
     assert_int_equal(look().size, size);
     for (size_t i = 0; i < size; i++)
       assert_int_equal((unsigned char)block[i], 0xcd);
     memset(block, 0xee, size);
-    assert_true(guard_close(by("call")));
-    assert_int_equal(look().state, GUARD_RETURNED);
+    assert_true(head_close(by("call")));
+    assert_int_equal(look().state, HEAD_FREED);
     assert_ptr_equal(look().block, block);
     assert_int_equal(look().size, size);
     assert_true(is_dead(memory + HEAD, USABLE - HEAD));
-    assert_false(guard_close(by("call")));
+    assert_false(head_close(by("call")));
   }
 }
 
@@ -48,9 +48,9 @@ static void never_taken_for_the_other(void **state)
   enum { SUM = 1 + 2 * sizeof(uint32_t) / sizeof(uintptr_t) + 1 }; /* the word behind two sizes and two sites */
   memset(memory, 0, USABLE);
   for (size_t i = 0; i < 1000; i++) {
-    guard_open(by("call"), i % ROOM, 1, i > 0);
+    head_open(by("call"), i % ROOM, 1, i > 0);
     uintptr_t live = ((const uintptr_t *)(const void *)memory)[SUM];
-    assert_true(guard_close(by("call")));
+    assert_true(head_close(by("call")));
     assert_true((live ^ ((const uintptr_t *)(const void *)memory)[SUM]) & 1 << KIND_BITS);
   }
 }
@@ -61,15 +61,15 @@ static void alignments(void **state)
   (void)state;
   memset(memory, 0, USABLE);
   for (size_t alignment = 1; alignment <= 256; alignment *= 2) {
-    size_t front = max_size(alignment, GUARD_FRONT);
-    assert_int_equal(guarded_size(100, alignment), 100 + front + GUARD_BEHIND);
-    char *at = guard_open(by("call"), 100, alignment, alignment > 1);
+    size_t front = max_size(alignment, HEAD_FRONT);
+    assert_int_equal(headed_size(100, alignment), 100 + front + HEAD_BEHIND);
+    char *at = head_open(by("call"), 100, alignment, alignment > 1);
     assert_ptr_equal(at, memory + front);
     assert_int_equal((uintptr_t)at % alignment, 0);
     assert_ptr_equal(look().block, at);
-    assert_true(guard_close(by("call")));
+    assert_true(head_close(by("call")));
   }
-  assert_true(guarded_size(SIZE_MAX, 1) == SIZE_MAX && guarded_size(SIZE_MAX / 2 + 1, SIZE_MAX / 2 + 1) == SIZE_MAX);
+  assert_true(headed_size(SIZE_MAX, 1) == SIZE_MAX && headed_size(SIZE_MAX / 2 + 1, SIZE_MAX / 2 + 1) == SIZE_MAX);
 }
 
 /* What granules leave says nothing but that it was returned. */
@@ -77,27 +77,27 @@ static void granules(void **state)
 {
   (void)state;
   memset(memory, 0, USABLE);
-  guard_open(in_granules("call"), 100, 1, false);
-  assert_true(guard_close(in_granules("call")));
+  head_open(in_granules("call"), 100, 1, false);
+  assert_true(head_close(in_granules("call")));
   assert_ptr_equal(look().block, block);
-  guard_settle(in_granules("call"));
+  head_settle(in_granules("call"));
   assert_true(is_dead(memory, USABLE));
-  assert_int_equal(look().state, GUARD_RETURNED);
+  assert_int_equal(look().state, HEAD_FREED);
   assert_null(look().block);
-  assert_non_null(guard_open(in_granules("call"), 200, 1, true));
+  assert_non_null(head_open(in_granules("call"), 200, 1, true));
 }
 
 static void shorten(void **state)
 {
   (void)state;
   for (size_t size = ROOM; size; size--) {
-    guard_open(by("call"), ROOM, 1, false);
+    head_open(by("call"), ROOM, 1, false);
     memset(block, 0xee, ROOM);
-    guard_shorten(by("call"), size);
+    head_shorten(by("call"), size);
     assert_int_equal(look().size, size);
     for (size_t i = 0; i < size; i++)
       assert_int_equal((unsigned char)block[i], 0xee);
-    assert_true(guard_close(by("call")));
+    assert_true(head_close(by("call")));
   }
 }
 
@@ -107,18 +107,18 @@ static void any_bit_of_the_head(void **state)
   static _Alignas(256) char elsewhere[USABLE];
   (void)state;
   for (int returned = 0; returned < 2; returned++) {
-    guard_open(by("call"), 100, 1, false);
+    head_open(by("call"), 100, 1, false);
     if (returned)
-      guard_close(by("call"));
+      head_close(by("call"));
     for (size_t bit = 0; bit < SUMMED * 8; bit++) {
       memory[bit / 8] = (char)(memory[bit / 8] ^ 1 << bit % 8);
-      assert_int_equal(look().state, GUARD_NONE);
+      assert_int_equal(look().state, HEAD_NONE);
       memory[bit / 8] = (char)(memory[bit / 8] ^ 1 << bit % 8);
     }
     memcpy(elsewhere, memory, USABLE);
-    assert_int_equal(guard_look(elsewhere, USABLE).state, GUARD_NONE);
-    for (size_t usable = 0; usable < GUARD_BYTES + 100; usable++)
-      assert_int_equal(guard_look(memory, usable).state, GUARD_NONE);
+    assert_int_equal(head_look(elsewhere, USABLE).state, HEAD_NONE);
+    for (size_t usable = 0; usable < HEAD_BYTES + 100; usable++)
+      assert_int_equal(head_look(memory, usable).state, HEAD_NONE);
   }
 }
 
@@ -132,53 +132,53 @@ static void flip(ptrdiff_t at) { block[at] = (char)(block[at] ^ 1); }
 static void write_and_close(void *argument)
 {
   const damage_t *damage = argument;
-  guard_open(by("some_call"), damage->size, 1, false);
+  head_open(by("some_call"), damage->size, 1, false);
   flip(damage->at);
-  guard_close(by("some_call"));
+  head_close(by("some_call"));
 }
 
 static void write_and_shorten(void *argument)
 {
   const damage_t *damage = argument;
-  guard_open(by("some_call"), damage->size, 1, false);
+  head_open(by("some_call"), damage->size, 1, false);
   flip(damage->at);
-  guard_shorten(by("some_call"), damage->size - 1);
+  head_shorten(by("some_call"), damage->size - 1);
 }
 
 static void write_to_what_was_shortened(void *argument)
 {
   const damage_t *damage = argument;
-  guard_open(by("first_call"), damage->size + 1, 1, false);
-  guard_shorten(by("first_call"), damage->size);
+  head_open(by("first_call"), damage->size + 1, 1, false);
+  head_shorten(by("first_call"), damage->size);
   flip(damage->at);
-  guard_close(by("some_call"));
+  head_close(by("some_call"));
 }
 
 static void write_after_return(void *argument)
 {
   const damage_t *damage = argument;
-  guard_open(by("some_call"), damage->size, 1, false);
-  guard_close(by("some_call"));
+  head_open(by("some_call"), damage->size, 1, false);
+  head_close(by("some_call"));
   flip(damage->at);
-  guard_open(by("other_call"), damage->size, 1, true);
+  head_open(by("other_call"), damage->size, 1, true);
 }
 
 /* Also to the link, which a block has that is not in quarantine any more. */
 static void link_after_return(void **state)
 {
   (void)state;
-  for (ptrdiff_t at = (ptrdiff_t)SUMMED - GUARD_FRONT; at < (ptrdiff_t)HEAD - GUARD_FRONT; at++)
+  for (ptrdiff_t at = (ptrdiff_t)SUMMED - HEAD_FRONT; at < (ptrdiff_t)HEAD - HEAD_FRONT; at++)
     aborts_with(write_after_return, &(damage_t){100, at}, "written to after it was freed at offset ");
 }
 
 static void write_to_granules(void *argument)
 {
   const damage_t *damage = argument;
-  guard_open(in_granules("some_call"), damage->size, 1, false);
-  guard_close(in_granules("some_call"));
-  guard_settle(in_granules("some_call"));
+  head_open(in_granules("some_call"), damage->size, 1, false);
+  head_close(in_granules("some_call"));
+  head_settle(in_granules("some_call"));
   flip(damage->at);
-  guard_open(in_granules("other_call"), damage->size, 1, true);
+  head_open(in_granules("other_call"), damage->size, 1, true);
 }
 
 static void in_every_way(damage_t damage, const char *what)
@@ -194,21 +194,21 @@ static void in_every_way(damage_t damage, const char *what)
 static void past_the_end(void **state)
 {
   (void)state;
-  for (ptrdiff_t at = 100; at < USABLE - GUARD_FRONT; at += at == 100 ? 1 : 37)
+  for (ptrdiff_t at = 100; at < USABLE - HEAD_FRONT; at += at == 100 ? 1 : 37)
     in_every_way((damage_t){100, at}, "written past its end");
-  in_every_way((damage_t){100, USABLE - GUARD_FRONT - 1}, "written past its end");
+  in_every_way((damage_t){100, USABLE - HEAD_FRONT - 1}, "written past its end");
 }
 
 static void before_the_beginning(void **state)
 {
   (void)state;
-  for (ptrdiff_t at = -1; at >= (ptrdiff_t)HEAD - GUARD_FRONT; at--)
+  for (ptrdiff_t at = -1; at >= (ptrdiff_t)HEAD - HEAD_FRONT; at--)
     in_every_way((damage_t){100, at}, "written before its beginning");
-  for (ptrdiff_t at = (ptrdiff_t)SUMMED - GUARD_FRONT; at < (ptrdiff_t)HEAD - GUARD_FRONT; at++) {
+  for (ptrdiff_t at = (ptrdiff_t)SUMMED - HEAD_FRONT; at < (ptrdiff_t)HEAD - HEAD_FRONT; at++) {
     damage_t damage = {100, at}; /* to the link, of which the last byte is named */
     char words[120];
     snprintf(words, sizeof words, "written before its beginning at offset %td of a block of 100 bytes\n",
-             (ptrdiff_t)HEAD - GUARD_FRONT - 1);
+             (ptrdiff_t)HEAD - HEAD_FRONT - 1);
     aborts_with(write_and_close, &damage, words);
   }
 }
@@ -216,16 +216,16 @@ static void before_the_beginning(void **state)
 static void nearest_in_front(void *argument)
 {
   (void)argument;
-  guard_open(by("some_call"), 100, 1, false);
+  head_open(by("some_call"), 100, 1, false);
   memset(block - 8, 0, 4);
-  guard_close(by("some_call"));
+  head_close(by("some_call"));
 }
 
 static void damaged_head(void *argument)
 {
-  guard_open(by("some_call"), 100, 1, false);
+  head_open(by("some_call"), 100, 1, false);
   memset(memory, 0, *(size_t *)argument);
-  guard_damaged(by("some_call"), block);
+  head_damaged(by("some_call"), block);
 }
 
 /* Of several wrong bytes the nearest is named. Of a head it is not known which, nor how long the block was. */
@@ -236,28 +236,28 @@ static void nearest(void **state)
   size_t head = SUMMED, more = HEAD + 10;
   char words[120];
   snprintf(words, sizeof words, "written before its beginning at offset %td of a block of %d bytes\n",
-           (ptrdiff_t)SUMMED - 1 - GUARD_FRONT, ROOM);
+           (ptrdiff_t)SUMMED - 1 - HEAD_FRONT, ROOM);
   aborts_with(damaged_head, &head, words);
   snprintf(words, sizeof words, "written before its beginning at offset %td of a block of %d bytes\n",
-           (ptrdiff_t)HEAD + 9 - GUARD_FRONT, ROOM);
+           (ptrdiff_t)HEAD + 9 - HEAD_FRONT, ROOM);
   aborts_with(damaged_head, &more, words);
 }
 
 static void after_it_was_returned(void **state)
 {
   (void)state;
-  for (ptrdiff_t at = (ptrdiff_t)HEAD - GUARD_FRONT; at < USABLE - GUARD_FRONT; at += 17) {
+  for (ptrdiff_t at = (ptrdiff_t)HEAD - HEAD_FRONT; at < USABLE - HEAD_FRONT; at += 17) {
     damage_t damage = {100, at};
     char words[160];
     snprintf(words, sizeof words, "other_call(0x%llx): written to after it was freed at offset %td of a block of 100 bytes\n",
              (unsigned long long)(uintptr_t)block, at);
     aborts_with(write_after_return, &damage, words);
   }
-  for (ptrdiff_t at = -GUARD_FRONT; at < USABLE - GUARD_FRONT; at += 17) {
+  for (ptrdiff_t at = -HEAD_FRONT; at < USABLE - HEAD_FRONT; at += 17) {
     damage_t damage = {100, at};
     char words[160];
     snprintf(words, sizeof words, "other_call(0x%llx): written to after it was freed at offset %td of a block of 512 bytes\n",
-             (unsigned long long)(uintptr_t)memory, at + GUARD_FRONT);
+             (unsigned long long)(uintptr_t)memory, at + HEAD_FRONT);
     aborts_with(write_to_granules, &damage, words);
   }
 }

@@ -10,9 +10,9 @@
  *
  * Threads that still run move their pointers while the memory is read, and free blocks that were listed before. So they are
  * searched for twice then, and lost is only what is still the same block at the end. */
-#include "debug/lost.h"
-#include "debug/pages.h"
-#include "debug/walled.h"
+#include "debug/leak_search.h"
+#include "debug/sample_pages.h"
+#include "debug/guard_pages.h"
 #include "heap/fork.h"
 #include "heap/helper_threads.h"
 #include "heap/locate.h"
@@ -256,19 +256,19 @@ static void pass_own(search_t *s)
   size_t size;
   char *metadata = window_metadata(&size);
   pass(s, (uintptr_t)metadata, size);
-  char *pages = pages_stretch(&size);
+  char *pages = sample_pages_stretch(&size);
   pass(s, (uintptr_t)pages, size);
   pass(s, class_window.start, window_slots_open() << SLOT_LOG2);
   pass(s, (uintptr_t)s->blocks, s->room * sizeof *s->blocks);
   pass(s, (uintptr_t)s->to_scan, s->room * sizeof *s->to_scan);
   pass(s, (uintptr_t)s->passed, s->passed_room * sizeof *s->passed);
   pass(s, (uintptr_t)s->buffer, BUFFER);
-  walled_visit_notes(pass_notes, s);
+  guard_pages_visit_notes(pass_notes, s);
   pass_mappings(s);
   sort_spans(s->passed, s->passed_count);
 }
 
-bool lost_begin(search_t *s)
+bool leak_search_begin(search_t *s)
 {
   s->depth = s->stack;
   each_heap(count_heap, s);
@@ -287,7 +287,7 @@ bool lost_begin(search_t *s)
   return s->count != 0;
 }
 
-void lost_end(search_t *s)
+void leak_search_end(search_t *s)
 {
   give_array(s->blocks, s->room, sizeof *s->blocks);
   give_array(s->to_scan, s->room, sizeof *s->to_scan);
@@ -319,7 +319,7 @@ static bool is_gone(const live_t *live)
 {
   located_t at = heap_locate((const void *)live->start);
   return !at.live || at.heap != live->heap || (uintptr_t)at.start != live->start || max_size(at.size, 1) != live->size ||
-         at.guard.number != live->number;
+         at.head.number != live->number;
 }
 
 /* False: nothing is lost. */
@@ -355,7 +355,7 @@ static bool run(search_t *s)
   return true;
 }
 
-bool lost_find(search_t *s)
+bool leak_search_find(search_t *s)
 {
   bool searched = run(s);
   sort_by_heap(s->blocks, s->count);

@@ -3,7 +3,7 @@
  * The cursor goes through the yard from its beginning to its end, and then again. Between two places it leaves a page. Pages
  * that were closed become one mapping with their neighbours, so freed blocks use up addresses, and mappings only while they are
  * live. */
-#include "debug/yard.h"
+#include "debug/guard_area.h"
 #include "size_class.h"
 #include "space/huge_range.h"
 
@@ -16,45 +16,45 @@ enum {
   LEFT_AT_ONCE = 8
 };
 
-static uint32_t index_of(const yard_t *yard, const yard_place_t *place) { return (uint32_t)(place - yard->places) + 1; }
-static yard_place_t *place_of_index(const yard_t *yard, uint32_t index) { return index ? &yard->places[index - 1] : NULL; }
+static uint32_t index_of(const guard_area_t *yard, const guard_area_place_t *place) { return (uint32_t)(place - yard->places) + 1; }
+static guard_area_place_t *place_of_index(const guard_area_t *yard, uint32_t index) { return index ? &yard->places[index - 1] : NULL; }
 
-static char *start_of_page(const yard_t *yard, size_t page) { return yard->start + page * os_page_size(); }
+static char *start_of_page(const guard_area_t *yard, size_t page) { return yard->start + page * os_page_size(); }
 
-static bool has_access(const yard_place_t *place) { return place->size != 0; }
+static bool has_access(const guard_area_place_t *place) { return place->size != 0; }
 
-static uint32_t state_of(const yard_place_t *place) { return __atomic_load_n(&place->state, __ATOMIC_ACQUIRE); }
-static void set_state(yard_place_t *place, yard_state_t state) { __atomic_store_n(&place->state, state, __ATOMIC_RELEASE); }
+static uint32_t state_of(const guard_area_place_t *place) { return __atomic_load_n(&place->state, __ATOMIC_ACQUIRE); }
+static void set_state(guard_area_place_t *place, guard_area_state_t state) { __atomic_store_n(&place->state, state, __ATOMIC_RELEASE); }
 
-size_t yard_bytes(size_t size, size_t alignment)
+size_t guard_area_bytes(size_t size, size_t alignment)
 {
   (void)alignment;
   return round_up(size + !size, os_page_size());
 }
 
-char *yard_pages(const yard_t *yard, const yard_place_t *place) { return start_of_page(yard, place->page); }
-size_t yard_pages_bytes(const yard_place_t *place) { return place->pages * os_page_size(); }
+char *guard_area_pages(const guard_area_t *yard, const guard_area_place_t *place) { return start_of_page(yard, place->page); }
+size_t guard_area_pages_bytes(const guard_area_place_t *place) { return place->pages * os_page_size(); }
 
 /* ---- its beginning ---- */
 
-static size_t lead_of(const yard_t *yard) { return min_size(LEAD_PAGES, yard->pages / LEAD_OF); }
+static size_t lead_of(const guard_area_t *yard) { return min_size(LEAD_PAGES, yard->pages / LEAD_OF); }
 
-static size_t table_size(const yard_t *yard) { return round_up(yard->pages * sizeof *yard->place_of, os_page_size()); }
+static size_t table_size(const guard_area_t *yard) { return round_up(yard->pages * sizeof *yard->place_of, os_page_size()); }
 
-static size_t places_size(const yard_t *yard)
+static size_t places_size(const guard_area_t *yard)
 {
   return round_up(((size_t)yard->live_most + yard->freed_most) * sizeof *yard->places, os_page_size());
 }
 
-yard_notes_t yard_notes(const yard_t *yard)
+guard_area_notes_t guard_area_notes(const guard_area_t *yard)
 {
   if (!__atomic_load_n(&yard->start, __ATOMIC_ACQUIRE))
-    return (yard_notes_t){0};
-  return (yard_notes_t){yard->places, yard->place_of, places_size(yard), table_size(yard)};
+    return (guard_area_notes_t){0};
+  return (guard_area_notes_t){yard->places, yard->place_of, places_size(yard), table_size(yard)};
 }
 
 /* Nothing of what is mapped here is touched before it is needed. */
-static bool map_all(yard_t *yard, char **start)
+static bool map_all(guard_area_t *yard, char **start)
 {
   size_t page = os_page_size(), bytes = yard->bytes_most;
   *start = os_reserve_share(&bytes, SHARE_OF_LIMIT, LEAST_PAGES * page);
@@ -74,7 +74,7 @@ static bool map_all(yard_t *yard, char **start)
 }
 
 /* The mappings are made with the lock held: it is once in the life of a process. */
-bool yard_begin(yard_t *yard)
+bool guard_area_begin(guard_area_t *yard)
 {
   if (__atomic_load_n(&yard->start, __ATOMIC_ACQUIRE))
     return true;
@@ -89,40 +89,40 @@ bool yard_begin(yard_t *yard)
 
 /* ---- what is known of blocks that were freed ---- */
 
-static void set_pages(yard_t *yard, const yard_place_t *place, uint32_t index)
+static void set_pages(guard_area_t *yard, const guard_area_place_t *place, uint32_t index)
 {
   for (size_t page = place->page; page < (size_t)place->page + place->pages; page++)
     __atomic_store_n(&yard->place_of[page], index, __ATOMIC_RELEASE);
 }
 
-static void leave_freed(yard_t *yard, yard_place_t *place)
+static void leave_freed(guard_area_t *yard, guard_area_place_t *place)
 {
-  yard_place_t *next = place_of_index(yard, place->next), *previous = place_of_index(yard, place->previous);
+  guard_area_place_t *next = place_of_index(yard, place->next), *previous = place_of_index(yard, place->previous);
   *(next ? &next->previous : &yard->newest) = place->previous;
   *(previous ? &previous->next : &yard->oldest) = place->next;
   yard->freed--;
 }
 
 /* Its addresses are of nobody then. */
-static void forget_place(yard_t *yard, yard_place_t *place)
+static void forget_place(guard_area_t *yard, guard_area_place_t *place)
 {
-  set_state(place, YARD_UNUSED);
+  set_state(place, GUARD_AREA_UNUSED);
   set_pages(yard, place, 0);
   place->next = yard->unused;
   yard->unused = index_of(yard, place);
 }
 
-static void enter_freed(yard_t *yard, yard_place_t *place)
+static void enter_freed(guard_area_t *yard, guard_area_place_t *place)
 {
   uint32_t index = index_of(yard, place);
-  yard_place_t *newest = place_of_index(yard, yard->newest);
+  guard_area_place_t *newest = place_of_index(yard, yard->newest);
   place->next = 0;
   place->previous = yard->newest;
   *(newest ? &newest->next : &yard->oldest) = index;
   yard->newest = index;
   if (++yard->freed <= yard->freed_most)
     return;
-  yard_place_t *oldest = place_of_index(yard, yard->oldest);
+  guard_area_place_t *oldest = place_of_index(yard, yard->oldest);
   leave_freed(yard, oldest);
   forget_place(yard, oldest);
 }
@@ -130,21 +130,21 @@ static void enter_freed(yard_t *yard, yard_place_t *place)
 /* ---- taking ---- */
 
 /* Returns the page behind what is live at or around [from, from + pages); 0: nothing is. */
-static size_t live_end(const yard_t *yard, size_t from, size_t pages)
+static size_t live_end(const guard_area_t *yard, size_t from, size_t pages)
 {
   for (size_t page = from + pages; page-- > from;) {
-    const yard_place_t *place = place_of_index(yard, yard->place_of[page]);
-    if (place && place->state != YARD_FREED)
+    const guard_area_place_t *place = place_of_index(yard, yard->place_of[page]);
+    if (place && place->state != GUARD_AREA_FREED)
       return (size_t)place->page + place->pages;
   }
   return 0;
 }
 
 /* What was freed there is forgotten, with the pages on both sides, which have to stay of nobody. */
-static void clear_away(yard_t *yard, size_t from, size_t pages)
+static void clear_away(guard_area_t *yard, size_t from, size_t pages)
 {
   for (size_t page = from; page < from + pages; page++) {
-    yard_place_t *place = place_of_index(yard, yard->place_of[page]);
+    guard_area_place_t *place = place_of_index(yard, yard->place_of[page]);
     if (place) {
       leave_freed(yard, place);
       forget_place(yard, place);
@@ -152,7 +152,7 @@ static void clear_away(yard_t *yard, size_t from, size_t pages)
   }
 }
 
-static size_t aligned_page(const yard_t *yard, size_t page, size_t alignment)
+static size_t aligned_page(const guard_area_t *yard, size_t page, size_t alignment)
 {
   uintptr_t start = (uintptr_t)start_of_page(yard, page);
   return page + (round_up(start, max_size(alignment, os_page_size())) - start) / os_page_size();
@@ -160,7 +160,7 @@ static size_t aligned_page(const yard_t *yard, size_t page, size_t alignment)
 
 /* Finds so many pages with one of nobody on each side, from the cursor on; 0: there are none. Each step passes what is live, or
  * the end, and that once. */
-static size_t find_pages(yard_t *yard, size_t pages, size_t alignment)
+static size_t find_pages(guard_area_t *yard, size_t pages, size_t alignment)
 {
   bool again = false;
   for (size_t at = yard->cursor;;) {
@@ -179,9 +179,9 @@ static size_t find_pages(yard_t *yard, size_t pages, size_t alignment)
   }
 }
 
-static yard_place_t *unused_place(yard_t *yard)
+static guard_area_place_t *unused_place(guard_area_t *yard)
 {
-  yard_place_t *place = place_of_index(yard, yard->unused);
+  guard_area_place_t *place = place_of_index(yard, yard->unused);
   if (place)
     yard->unused = place->next;
   else if (yard->used < yard->live_most + yard->freed_most)
@@ -195,20 +195,20 @@ static char *block_in(char *start, size_t bytes, size_t size, size_t alignment)
   return size ? (char *)round_down((uintptr_t)start + bytes - size, max_size(alignment, BLOCK_ALIGNMENT)) : start;
 }
 
-static yard_place_t *take_place(yard_t *yard, size_t size, size_t alignment)
+static guard_area_place_t *take_place(guard_area_t *yard, size_t size, size_t alignment)
 {
-  size_t pages = yard_bytes(size, alignment) / os_page_size(), at = 0;
+  size_t pages = guard_area_bytes(size, alignment) / os_page_size(), at = 0;
   if (yard->live < yard->live_most && pages < yard->pages && pages < UINT32_MAX)
     at = find_pages(yard, pages, alignment);
   if (!at)
     return NULL;
   clear_away(yard, at - 1, pages + 2);
-  yard_place_t *place = unused_place(yard);
+  guard_area_place_t *place = unused_place(yard);
   if (!place)
     return NULL;
-  *place = (yard_place_t){.page = (uint32_t)at, .pages = (uint32_t)pages, .size = size};
+  *place = (guard_area_place_t){.page = (uint32_t)at, .pages = (uint32_t)pages, .size = size};
   place->block = block_in(start_of_page(yard, at), pages * os_page_size(), size, alignment);
-  set_state(place, YARD_LIVE);
+  set_state(place, GUARD_AREA_LIVE);
   set_pages(yard, place, index_of(yard, place));
   yard->cursor = at + pages + 1;
   yard->live++;
@@ -218,34 +218,34 @@ static yard_place_t *take_place(yard_t *yard, size_t size, size_t alignment)
 /* ---- opening and closing ---- */
 
 /* What has no access is in no dump, or the dump of a debugger would be as long as the yard. */
-static bool open_place(const yard_t *yard, const yard_place_t *place)
+static bool open_place(const guard_area_t *yard, const guard_area_place_t *place)
 {
-  bool done = os_open(yard_pages(yard, place), yard_pages_bytes(place));
+  bool done = os_open(guard_area_pages(yard, place), guard_area_pages_bytes(place));
   if (done)
-    os_exclude_from_dumps(yard_pages(yard, place), yard_pages_bytes(place), false);
+    os_exclude_from_dumps(guard_area_pages(yard, place), guard_area_pages_bytes(place), false);
   return done;
 }
 
-static bool close_place(const yard_t *yard, const yard_place_t *place)
+static bool close_place(const guard_area_t *yard, const guard_area_place_t *place)
 {
-  bool done = os_close(yard_pages(yard, place), yard_pages_bytes(place));
+  bool done = os_close(guard_area_pages(yard, place), guard_area_pages_bytes(place));
   if (done)
-    os_exclude_from_dumps(yard_pages(yard, place), yard_pages_bytes(place), true);
+    os_exclude_from_dumps(guard_area_pages(yard, place), guard_area_pages_bytes(place), true);
   return done;
 }
 
-static bool has_left(const yard_t *yard) { return __atomic_load_n(&yard->unclosed, __ATOMIC_RELAXED); }
-static void set_left(yard_t *yard, uint32_t first) { __atomic_store_n(&yard->unclosed, first, __ATOMIC_RELAXED); }
+static bool has_left(const guard_area_t *yard) { return __atomic_load_n(&yard->unclosed, __ATOMIC_RELAXED); }
+static void set_left(guard_area_t *yard, uint32_t first) { __atomic_store_n(&yard->unclosed, first, __ATOMIC_RELAXED); }
 
 /* Nobody may have the addresses again before they are closed: neither accessible memory nor its addresses may serve another
  * block. */
-static bool give_place(yard_t *yard, yard_place_t *place)
+static bool give_place(guard_area_t *yard, guard_area_place_t *place)
 {
   bool closed = !has_access(place) || close_place(yard, place);
   lock_acquire(&huge_lock);
   if (closed) {
     yard->live--;
-    set_state(place, YARD_FREED);
+    set_state(place, GUARD_AREA_FREED);
     enter_freed(yard, place);
   } else {
     place->next = yard->unclosed;
@@ -256,12 +256,12 @@ static bool give_place(yard_t *yard, yard_place_t *place)
 }
 
 /* A few for one caller. */
-static void close_left(yard_t *yard)
+static void close_left(guard_area_t *yard)
 {
   bool closed = true;
   for (unsigned i = 0; closed && i < LEFT_AT_ONCE; i++) {
     lock_acquire(&huge_lock);
-    yard_place_t *place = place_of_index(yard, yard->unclosed);
+    guard_area_place_t *place = place_of_index(yard, yard->unclosed);
     if (place)
       set_left(yard, place->next);
     lock_release(&huge_lock);
@@ -269,12 +269,12 @@ static void close_left(yard_t *yard)
   }
 }
 
-yard_place_t *yard_take(yard_t *yard, size_t size, size_t alignment)
+guard_area_place_t *guard_area_take(guard_area_t *yard, size_t size, size_t alignment)
 {
   if (unlikely(has_left(yard)))
     close_left(yard);
   lock_acquire(&huge_lock);
-  yard_place_t *place = take_place(yard, size, alignment);
+  guard_area_place_t *place = take_place(yard, size, alignment);
   lock_release(&huge_lock);
   if (!place || !has_access(place) || open_place(yard, place))
     return place;
@@ -285,37 +285,37 @@ yard_place_t *yard_take(yard_t *yard, size_t size, size_t alignment)
   return NULL;
 }
 
-void yard_give(yard_t *yard, yard_place_t *place)
+void guard_area_give(guard_area_t *yard, guard_area_place_t *place)
 {
-  set_state(place, YARD_LEAVING);
+  set_state(place, GUARD_AREA_LEAVING);
   if (give_place(yard, place) && unlikely(has_left(yard)))
     close_left(yard);
 }
 
 /* ---- questions ---- */
 
-bool yard_holds(const yard_t *yard, const void *address)
+bool guard_area_holds(const guard_area_t *yard, const void *address)
 {
   const char *start = __atomic_load_n(&yard->start, __ATOMIC_ACQUIRE);
   return start && (size_t)((const char *)address - start) < yard->pages * os_page_size();
 }
 
-static yard_place_t *place_at_page(const yard_t *yard, size_t page)
+static guard_area_place_t *place_at_page(const guard_area_t *yard, size_t page)
 {
   uint32_t index = page < yard->pages ? __atomic_load_n(&yard->place_of[page], __ATOMIC_ACQUIRE) : 0;
-  yard_place_t *place = place_of_index(yard, index);
-  return place && state_of(place) != YARD_UNUSED ? place : NULL;
+  guard_area_place_t *place = place_of_index(yard, index);
+  return place && state_of(place) != GUARD_AREA_UNUSED ? place : NULL;
 }
 
 /* Of two that are equally near the lower one is named: most go past an end. */
-yard_place_t *yard_place_at(const yard_t *yard, const void *address, bool nearest)
+guard_area_place_t *guard_area_place_at(const guard_area_t *yard, const void *address, bool nearest)
 {
-  if (!yard_holds(yard, address))
+  if (!guard_area_holds(yard, address))
     return NULL;
   size_t page = (size_t)((const char *)address - yard->start) / os_page_size();
-  yard_place_t *place = place_at_page(yard, page);
+  guard_area_place_t *place = place_at_page(yard, page);
   for (size_t away = 1; nearest && !place && away <= NEAR_PAGES; away++) {
-    yard_place_t *below = away <= page ? place_at_page(yard, page - away) : NULL, *above = place_at_page(yard, page + away);
+    guard_area_place_t *below = away <= page ? place_at_page(yard, page - away) : NULL, *above = place_at_page(yard, page + away);
     bool from_above = above && (!below || start_of_page(yard, page + away) - (const char *)address <
                                             (const char *)address - start_of_page(yard, page - away + 1) + 1);
     place = from_above ? above : below;
