@@ -15,29 +15,27 @@ import tempfile
 # Bottom up: a folder of src ("" is src itself) and its units, which are pairs of .c and .h or one of the two. A unit may
 # include itself and what stands before it.
 LAYERS = [
-    ("base", ["machine", "features", "shared", "bits", "low_water", "grown", "bit_tree", "pattern", "text", "span_tree",
-              "range_tree", "granules", "granules_kept", "granules_beside", "granule_rows", "granules_index", "granules_cut"]),
+    ("base", ["machine", "features", "shared", "bits", "low_water", "grown", "pattern", "text", "span_tree",
+              "range_tree", "granules", "granules_kept", "granule_rows", "granules_ask", "granules_cut"]),
     ("os", ["embedded/atomics", "embedded/errno", "embedded/string", "os", "tool", "probe", "thread_local", "lock",
-            "closure", "linux_lines", "linux", "linux_output", "linux_threads", "linux_processors", "linux_names", "linux_tool",
+            "linux_lines", "linux", "linux_output", "linux_threads", "linux_processors", "linux_names", "linux_tool",
             "embedded"]),
     ("", ["misuse", "option", "size_class"]),
     ("space", ["class_map", "sleeper", "budget", "gate", "step_budget", "metadata", "run", "arena", "huge_pages",
                "units", "slots", "space", "search", "purge", "move", "huge_range", "huge"]),
     ("bin", ["slab", "magazine", "depot", "types", "due", "slabs", "slab_sizes", "bin", "ask"]),
     ("thread", ["allowance", "magazines", "readers", "types", "caches", "thread"]),
-    ("heap", ["kinds", "heads", "dying", "types", "observer", "records", "heap", "plain", "invalid", "granular", "large",
-              "large_clear", "apart", "tool_source", "locate", "figures", "helper_threads", "background", "tick", "fork",
-              "startup", "request", "exhausted", "allocate", "free", "reallocate", "walk", "reset", "region", "valid", "least",
-              "create"]),
+    ("heap", ["kinds", "heads", "dying", "types", "observer", "heap", "life", "plain", "invalid", "granular", "large",
+              "large_clear", "apart", "tool_source", "locate", "figures", "helper_threads", "tick", "fork", "startup",
+              "blocks", "exhausted", "allocate", "free", "reallocate", "walk", "reset", "region", "options", "create"]),
     ("object_pool", ["types", "object_misuse", "watch", "array", "hot", "cache", "hooks", "registry", "capacity", "eviction",
                      "walk", "get", "put", "handle", "create"]),
-    ("api", ["fast_path", "pool", "questions", "heap", "profile", "malloc", "malloc_info", "new_delete", "fork_handlers",
-             "plug_ins", "stats"]),
-    ("debug", ["system", "places", "linux_reader", "linux_tables", "linux_find_object", "linux_modules", "linux_expression",
-               "linux_seen", "linux_registers", "linux_walk", "linux_stack", "linux_faults", "linux_memory", "linux_output",
-               "linux_places", "messages", "sites", "sampling", "head_layout", "head", "quarantine", "headed", "guard_area",
-               "guard_pages", "sample_pages", "profile_lines", "profile_text", "profile", "export_page", "export_root", "export", "report", "leak_search",
-               "leaks", "observe"]),
+    ("api", ["fast_path", "pool", "heap", "profile", "malloc", "malloc_info", "new_delete", "loader", "stats"]),
+    ("debug", ["system", "places", "linux_reader", "linux_tables", "linux_find_object", "linux_modules",
+               "linux_expression", "linux_seen", "linux_registers", "linux_walk", "linux_stack", "linux_faults",
+               "linux_memory", "linux_output", "linux_places", "messages", "sites", "sampling", "head_layout", "head",
+               "quarantine", "headed", "guard_area", "guard_pages", "sample_pages", "profile_lines", "profile_text",
+               "profile", "export_page", "export_root", "export", "report", "leak_search", "leaks", "observe"]),
 ]
 UNITS = [f"{folder}/{unit}".lstrip("/") for folder, units in LAYERS for unit in units]
 
@@ -47,8 +45,8 @@ UNITS = [f"{folder}/{unit}".lstrip("/") for folder, units in LAYERS for unit in 
 LOW = {"base", "os", "misuse", "option", "size_class"}
 NARROW = {
     **{f"api/{unit}": {"base", "os", "misuse", "api/fast_path"} for unit in ("malloc", "malloc_info", "new_delete")},
-    "api/fork_handlers": {"base", "os"},
-    **{f"api/{unit}": LOW | {"heap", "object_pool", "api/fast_path"} for unit in ("pool", "profile", "questions", "stats")},
+    "api/loader": {"base", "os", "option", "heap"},
+    **{f"api/{unit}": LOW | {"heap", "object_pool", "api/fast_path"} for unit in ("pool", "profile", "stats")},
     **{f"object_pool/{unit}": LOW | {"heap", "object_pool", "space/gate", "space/metadata"}
        for unit in dict(LAYERS)["object_pool"]},
 }
@@ -57,10 +55,10 @@ CALLS_UP = {
     "misuse.h": {"fatal_before_abort", "fatal_heap_name", "fatal_say_frames"},   # set by heap/startup and debug/observe
     "heap/heap.h": {"heap_dependents"},          # set by object_pool
     "debug/export.h": {"export_figures"},         # set by api/stats
-    "heap/background.h": {"background_tick"},    # set by heap/startup
+    "heap/helper_threads.h": {"background_tick"},    # set by heap/startup
 }
 # And all of object_pool, api and check.
-PUBLIC = {"os/embedded", "heap/figures", "heap/walk", "heap/region", "heap/create"}
+PUBLIC = {"os/embedded", "heap/figures", "heap/walk", "heap/region", "heap/life", "heap/options", "heap/create"}
 PUBLIC_FOLDERS = ("object_pool/", "api/", "debug/")
 PUBLIC_EVERYWHERE = {"tidepool/version.h"}   # numbers, and no type
 
@@ -222,7 +220,7 @@ GOOD_TREE = {
     "debug/observe.c": '#include "heap/heap.h"\n#include "api/fast_path.h"\n',
     "debug/linux_memory.c": "#include <sys/uio.h>\n",
     "heap/tick.c": "static bool is_there(void)\n{\n  if (1) {\n    return false;\n  }\n}\nvoid tick(void) {}\n",
-    "heap/records.c": "/* is_there() */\nvoid tick(void);\nstatic int (*is_there)(void);\nint w = '\"', used = is_there();\n",
+    "heap/large.c": "/* is_there() */\nvoid tick(void);\nstatic int (*is_there)(void);\nint w = '\"', used = is_there();\n",
     "os/linux_names.c": "bool os_map(void)\n{\n  return true;\n}\n",
     "os/embedded.c": "bool os_map(void)\n{\n  return true;\n}\n",
     "README.md": f"# src\n```\n{picture()}```\n",
@@ -236,7 +234,7 @@ BAD_FILES = [
     ("space/class_map.c", '#include "space/run.h"\n', "space/class_map may not include space/run"),
     ("bin/slab.c", '  #  include "bin/bin.h"\n', "bin/slab may not include bin/bin"),
     ("bin/bin.c", '#include "heap/heap.h"\n', "bin/bin may not include heap/heap"),
-    ("heap/heap.c", '#include "debug/head.h"\n', "heap/heap may not include debug/guard"),
+    ("heap/heap.c", '#include "debug/head.h"\n', "heap/heap may not include debug/head"),
     ("debug/leaks.c", "#include <sys/uio.h>\n", "belongs to os"),
     ("bin/bin.c", "#include <tidepool/pool.h>\n", "may not include the public"),
     ("thread/thread.c", "#include <sys/mman.h>\n", "belongs to os"),

@@ -7,7 +7,6 @@
 #ifndef RECORD_H
 #define RECORD_H
 
-#include "os/closure.h"
 #include "os/lock.h"
 
 /* A place in the source that takes a lock. */

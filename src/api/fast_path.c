@@ -3,13 +3,11 @@
  * What the fast paths leave: a magazine that is empty or full, a large block, a block of another heap, a thread without a
  * record, and a process without a manager. The first of these is by far the most frequent. */
 #include "api/fast_path.h"
-#include "heap/allocate.h"
-#include "heap/free.h"
+#include "heap/blocks.h"
 #include "heap/heap.h"
 #include "heap/large.h"
+#include "heap/life.h"
 #include "heap/observer.h"
-#include "heap/reallocate.h"
-#include "heap/startup.h"
 #include "heap/tick.h"
 #include "misuse.h"
 #include "option.h"

@@ -2,8 +2,8 @@
  * The interface of profile.h. */
 #include "heap/heap.h"
 #include "heap/invalid.h"
+#include "heap/life.h"
 #include "heap/observer.h"
-#include "heap/startup.h"
 #include "misuse.h"
 #include "option.h"
 #include <errno.h>

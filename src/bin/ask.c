@@ -3,7 +3,7 @@
  * Questions come from any thread, but a bin of one thread has no lock that could be taken. They read beside its owner then. */
 #include "bin/bin.h"
 #include "bin/slabs.h"
-#include "os/closure.h"
+#include "os/lock.h"
 
 static void ask_begin(bin_t *bin)
 {

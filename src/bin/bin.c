@@ -6,7 +6,7 @@
 #include "bin/due.h"
 #include "bin/slabs.h"
 #include "option.h"
-#include "os/closure.h"
+#include "os/lock.h"
 #include <string.h>
 
 enum {

@@ -3,7 +3,7 @@
  * Magazines are linked through their words 0, the newest first: what was put away last is most likely to be in a cache
  * still. */
 #include "bin/depot.h"
-#include "os/closure.h"
+#include "os/lock.h"
 #include "space/metadata.h"
 
 enum {

@@ -3,7 +3,7 @@
  * The list is first in, first out. A tick looks at as many bins as were in it when the tick began, so one that enters again
  * meanwhile waits for the next. */
 #include "bin/due.h"
-#include "os/closure.h"
+#include "os/lock.h"
 #include "space/sleeper.h"
 
 lock_t bins_due_lock;

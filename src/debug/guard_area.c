@@ -16,15 +16,24 @@ enum {
   LEFT_AT_ONCE = 8
 };
 
-static uint32_t index_of(const guard_area_t *yard, const guard_area_place_t *place) { return (uint32_t)(place - yard->places) + 1; }
-static guard_area_place_t *place_of_index(const guard_area_t *yard, uint32_t index) { return index ? &yard->places[index - 1] : NULL; }
+static uint32_t index_of(const guard_area_t *yard, const guard_area_place_t *place)
+{
+  return (uint32_t)(place - yard->places) + 1;
+}
+static guard_area_place_t *place_of_index(const guard_area_t *yard, uint32_t index)
+{
+  return index ? &yard->places[index - 1] : NULL;
+}
 
 static char *start_of_page(const guard_area_t *yard, size_t page) { return yard->start + page * os_page_size(); }
 
 static bool has_access(const guard_area_place_t *place) { return place->size != 0; }
 
 static uint32_t state_of(const guard_area_place_t *place) { return __atomic_load_n(&place->state, __ATOMIC_ACQUIRE); }
-static void set_state(guard_area_place_t *place, guard_area_state_t state) { __atomic_store_n(&place->state, state, __ATOMIC_RELEASE); }
+static void set_state(guard_area_place_t *place, guard_area_state_t state)
+{
+  __atomic_store_n(&place->state, state, __ATOMIC_RELEASE);
+}
 
 size_t guard_area_bytes(size_t size, size_t alignment)
 {
@@ -315,7 +324,8 @@ guard_area_place_t *guard_area_place_at(const guard_area_t *yard, const void *ad
   size_t page = (size_t)((const char *)address - yard->start) / os_page_size();
   guard_area_place_t *place = place_at_page(yard, page);
   for (size_t away = 1; nearest && !place && away <= NEAR_PAGES; away++) {
-    guard_area_place_t *below = away <= page ? place_at_page(yard, page - away) : NULL, *above = place_at_page(yard, page + away);
+    guard_area_place_t *below = away <= page ? place_at_page(yard, page - away) : NULL,
+                       *above = place_at_page(yard, page + away);
     bool from_above = above && (!below || start_of_page(yard, page + away) - (const char *)address <
                                             (const char *)address - start_of_page(yard, page - away + 1) + 1);
     place = from_above ? above : below;

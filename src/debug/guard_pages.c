@@ -3,9 +3,9 @@
  * There are two yards. That of guarded heaps is long, and its places are bounded by the mappings that the system allows. That
  * of samples is so small that a program in production does not notice it. */
 #include "debug/guard_pages.h"
-#include "debug/sampling.h"
-#include "debug/messages.h"
 #include "debug/guard_area.h"
+#include "debug/messages.h"
+#include "debug/sampling.h"
 #include "option.h"
 #include "os/tool.h"
 #include "size_class.h"
@@ -162,7 +162,8 @@ static void take_stack(const void *from, os_stack_t *stack)
     .verify = verify_canaries_of, .take_stack = take_stack \
   }
 
-const apart_source_t guard_pages_source = SOURCE(take_guarded, give_guarded), sampled_source = SOURCE(take_sampled, give_sampled);
+const apart_source_t guard_pages_source = SOURCE(take_guarded, give_guarded),
+                     sampled_source = SOURCE(take_sampled, give_sampled);
 
 /* ---- what an address is, or was ---- */
 
@@ -180,11 +181,11 @@ bool guard_pages_look(const void *address, guard_pages_look_t *look)
   if (!place)
     return false;
   *look = (guard_pages_look_t){place->block,
-                          place->size,
-                          owner_of(place),
-                          place->state != GUARD_AREA_LIVE,
-                          {place->allocated, place->allocated_count},
-                          {place->freed, place->freed_count}};
+                               place->size,
+                               owner_of(place),
+                               place->state != GUARD_AREA_LIVE,
+                               {place->allocated, place->allocated_count},
+                               {place->freed, place->freed_count}};
   return true;
 }
 

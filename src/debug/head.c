@@ -93,8 +93,8 @@ head_look_t head_look(const char *start, size_t usable)
   if (!state)
     return (head_look_t){0};
   return (head_look_t){state,     kind_of_head(&head), (char *)(uintptr_t)start + front_of(&head),
-                        head.size, head.allocated,      freed_at(&head),
-                        head.sum};
+                       head.size, head.allocated,      freed_at(&head),
+                       head.sum};
 }
 
 /* ---- what a tool is told ---- */

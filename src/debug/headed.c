@@ -4,9 +4,8 @@
 #include "debug/head.h"
 #include "debug/quarantine.h"
 #include "heap/apart.h"
-#include "heap/free.h"
+#include "heap/blocks.h"
 #include "heap/granular.h"
-#include "heap/request.h"
 #include "heap/walk.h"
 #include "misuse.h"
 #include "option.h"
@@ -17,13 +16,13 @@
 static headed_t headed_at(const located_t *at, const char *call, site_t site)
 {
   return (headed_t){.start = at->start,
-                     .usable = at->size,
-                     .heap = at->heap,
-                     .call = call,
-                     .in_granules = located_in_granules(at),
-                     .head_only = !heap_is_checked(at->heap),
-                     .site = site,
-                     .marked = at->heap->marked};
+                    .usable = at->size,
+                    .heap = at->heap,
+                    .call = call,
+                    .in_granules = located_in_granules(at),
+                    .head_only = !heap_is_checked(at->heap),
+                    .site = site,
+                    .marked = at->heap->marked};
 }
 
 /* ---- a block is allocated ---- */

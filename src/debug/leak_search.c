@@ -11,10 +11,10 @@
  * Threads that still run move their pointers while the memory is read, and free blocks that were listed before. So they are
  * searched for twice then, and lost is only what is still the same block at the end. */
 #include "debug/leak_search.h"
-#include "debug/sample_pages.h"
 #include "debug/guard_pages.h"
-#include "heap/fork.h"
+#include "debug/sample_pages.h"
 #include "heap/helper_threads.h"
+#include "heap/life.h"
 #include "heap/locate.h"
 #include "heap/walk.h"
 #include "space/class_map.h"

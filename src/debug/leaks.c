@@ -4,7 +4,7 @@
 #include "debug/leaks.h"
 #include "debug/leak_search.h"
 #include "debug/report.h"
-#include "heap/records.h"
+#include "heap/heap.h"
 #include "misuse.h"
 
 /* What became of the blocks of a heap. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "debug/profile.h"
-#include "debug/sampling.h"
-#include "debug/sample_pages.h"
 #include "debug/profile_text.h"
+#include "debug/sample_pages.h"
+#include "debug/sampling.h"
 #include "heap/large.h"
 #include "option.h"
 #include "os/probe.h"

@@ -5,7 +5,7 @@
 #include "heap/granular.h"
 #include "heap/large.h"
 #include "misuse.h"
-#include "os/closure.h"
+#include "os/lock.h"
 #include "os/tool.h"
 #include "space/gate.h"
 
@@ -92,11 +92,11 @@ static size_t take_oldest(heap_t *heap, size_t most, char **starts, const char *
 static void settle(const located_t *at, const char *call)
 {
   headed_t headed_block = {.start = at->start,
-                             .usable = at->size,
-                             .heap = at->heap,
-                             .call = call,
-                             .in_granules = located_in_granules(at),
-                             .marked = at->heap->marked};
+                           .usable = at->size,
+                           .heap = at->heap,
+                           .call = call,
+                           .in_granules = located_in_granules(at),
+                           .marked = at->heap->marked};
   head_settle(headed_block);
   heap_give_uncached(at, call);
 }

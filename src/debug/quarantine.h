@@ -10,7 +10,7 @@
 #ifndef QUARANTINE_H
 #define QUARANTINE_H
 
-#include "heap/free.h"
+#include "heap/blocks.h"
 
 /* Keeps a block that head_close() has closed, and lets others go for it. */
 void quarantine_keep(const located_t *at, const char *call);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
  * The plain way is take(): a magazine, a bin, or a large block. serve_hard() comes after it has failed (exhausted.h). */
-#include "heap/allocate.h"
 #include "heap/apart.h"
+#include "heap/blocks.h"
 #include "heap/dying.h"
 #include "heap/granular.h"
 #include "heap/large.h"
+#include "heap/life.h"
 #include "heap/observer.h"
-#include "heap/startup.h"
 #include "heap/tick.h"
 #include "misuse.h"
 #include "option.h"

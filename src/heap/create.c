@@ -2,19 +2,16 @@
  *
  * A heap is made in the order in which its parts need each other: options, record, charge, region, classes, list. What fails is
  * undone in reverse (failed()), and nothing is found before the last step, except a region by its address. */
-#include "heap/create.h"
 #include "base/text.h"
 #include "heap/granular.h"
 #include "heap/invalid.h"
-#include "heap/least.h"
+#include "heap/life.h"
 #include "heap/locate.h"
 #include "heap/observer.h"
+#include "heap/options.h"
 #include "heap/region.h"
-#include "heap/reset.h"
-#include "heap/startup.h"
 #include "heap/tick.h"
 #include "heap/tool_source.h"
-#include "heap/valid.h"
 #include "misuse.h"
 #include "option.h"
 #include "os/probe.h"

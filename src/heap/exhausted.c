@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "heap/exhausted.h"
+#include "heap/blocks.h"
 #include "heap/granular.h"
 #include "heap/large.h"
 #include "heap/tick.h"

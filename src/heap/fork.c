@@ -2,14 +2,13 @@
  *
  * A fork in a process with threads takes every lock and closes every gate, so that the child finds nothing half done. The order
  * is that of docs/DESIGN.md (The order of locks), and a new lock belongs in both. */
-#include "heap/fork.h"
 #include "bin/due.h"
-#include "heap/background.h"
 #include "heap/helper_threads.h"
 #include "heap/large.h"
+#include "heap/life.h"
 #include "heap/locate.h"
 #include "heap/observer.h"
-#include "os/closure.h"
+#include "os/lock.h"
 #include "space/gate.h"
 #include "space/metadata.h"
 

@@ -2,9 +2,9 @@
  *
  * A block is looked up once (heap_locate_block()). Where it goes back to follows from what it is: a mapping, a run, or a block
  * of a bin, with or without magazines. */
-#include "heap/free.h"
 #include "base/text.h"
 #include "heap/apart.h"
+#include "heap/blocks.h"
 #include "heap/dying.h"
 #include "heap/granular.h"
 #include "heap/large.h"

@@ -5,7 +5,7 @@
 #include "base/granules_kept.h"
 #include "base/pattern.h"
 #include "option.h"
-#include "os/closure.h"
+#include "os/lock.h"
 #include "space/sleeper.h"
 #include <string.h>
 

@@ -15,7 +15,7 @@
 #ifndef GRANULAR_H
 #define GRANULAR_H
 
-#include "heap/records.h"
+#include "heap/heap.h"
 
 /* Once it is known what the heap is to be: checked, or plain. */
 void granular_begin(heap_t *heap);

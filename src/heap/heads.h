@@ -15,8 +15,8 @@
 #include "heap/kinds.h"
 
 enum {
-  HEAD_FRONT = 64,                        /* in front of the block, at least: the alignment of a cache line is kept */
-  HEAD_BEHIND = 32,                       /* and behind it */
+  HEAD_FRONT = 64,                      /* in front of the block, at least: the alignment of a cache line is kept */
+  HEAD_BEHIND = 32,                     /* and behind it */
   HEAD_BYTES = HEAD_FRONT + HEAD_BEHIND /* more than the caller asked for, with an alignment of up to HEAD_FRONT */
 };
 

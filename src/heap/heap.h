@@ -1,10 +1,37 @@
 /* SPDX-License-Identifier: MIT
  *
- * The default heap, the list of all, and of each heap its bins and which class serves a size. */
-#ifndef HEAP_INTERNAL_H
-#define HEAP_INTERNAL_H
+ * The default heap, the list of all, and of each heap its records, its bins and which class serves a size. */
+#ifndef HEAP_H
+#define HEAP_H
 
-#include "heap/records.h"
+#include "heap/types.h"
+
+/* ---- records ----
+ *
+ * Memory for what a heap has to know of itself: its bins, its table of classes, the records of the object pools in it. It is
+ * paid for at creation where growth must not fail; it is in the caller's memory where the heap is; else it is the process's
+ * metadata. */
+
+/* Zeroed memory for the heap's own records, on its account, as long as the heap lives or until it is given back. The first
+ * under the heap's lock; the second is for others than the heap itself, and not for guests. */
+void *heap_take_record(heap_t *heap, size_t size);
+void *heap_take_record_apart(heap_t *heap, size_t size);
+void heap_give_record(heap_t *heap, void *record, size_t size);
+
+/* Whether what stands on the heap can have its records apart: not in a caller's memory, and not where nothing may be touched
+ * for the first time. */
+static inline bool heap_has_records_apart(const heap_t *heap)
+{
+  return !heap_is_guest(heap) && (!heap->region.kind || heap_has_granules(heap) || heap->region.space.purgeable);
+}
+
+/* The account of a record that is kept elsewhere. False: over the budget. */
+bool heap_charge_record(heap_t *heap, size_t size);
+void heap_discharge_record(heap_t *heap, size_t size);
+
+/* ---- heap ----
+ *
+ * The default heap, the list of all, and of each heap its bins and which class serves a size. */
 
 extern INTERNAL heap_t default_heap; /* the one behind pool_alloc */
 static inline bool heap_is_default(const heap_t *heap) { return HAS_SYSTEM && heap == &default_heap; }

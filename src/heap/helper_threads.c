@@ -1,6 +1,11 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Threads of the library itself. */
 #include "heap/helper_threads.h"
+#include "misuse.h"
+#include "option.h"
 #include "os/lock.h"
+#include "space/sleeper.h"
 
 enum { JOIN_STEP_MS = 5, MANY = HELPERS_FEW + 1 };
 
@@ -42,4 +47,156 @@ bool helpers_join(os_helper_t thread, void (*wake)(void), unsigned most_ms)
     joined = os_join_thread(thread, JOIN_STEP_MS);
   }
   return joined;
+}
+
+enum {
+  EPOCH_LEAST_MS = 25,     /* it looks no oftener, however short the purge delay is */
+  EPOCH_MOST_MS = 1 << 20, /* a sleep is counted in microseconds of 32 bits */
+  ALONE_MS = 1000,         /* so often it looks whether threads are left that have no record */
+  LATELY_EPOCHS = 4,       /* a thread that has not come by for so long does not count on itself */
+  END_MS = 2000,           /* a handler of signals that ends the process may have interrupted what the thread waits for */
+  END_NEVER_MS = UINT32_MAX
+};
+
+bool (*background_tick)(void);
+static lock_t background_lock; /* who begins and ends it. Outside of all other locks: to begin allocates */
+static bool ends, begun, no_record_left;
+bool background_runs;
+
+static unsigned epoch_ms(void)
+{
+  unsigned epoch = settings.purge_delay_ms / TICKS_PER_DELAY;
+  return epoch < EPOCH_LEAST_MS ? EPOCH_LEAST_MS : epoch > EPOCH_MOST_MS ? EPOCH_MOST_MS : epoch;
+}
+
+/* ---- the thread ---- */
+
+static bool is_over(void) { return __atomic_load_n(&ends, __ATOMIC_ACQUIRE); }
+
+/* Threads that never allocated have no record, so the system is asked about them; but only while no other is left, since that
+ * reads files. */
+static bool is_last(void)
+{
+  lock_acquire(&threads_lock);
+  bool any = threads_first() != NULL;
+  lock_release(&threads_lock);
+  if (any)
+    __atomic_store_n(&no_record_left, false, __ATOMIC_RELAXED);
+  return !any && !helpers_beside();
+}
+
+/* Returns for how long to sleep; 0: until it is woken. With nothing left it sleeps an epoch more, and looks again, before it
+ * sleeps without an end (sleeper.h). */
+static uint32_t sleep_ms(bool left)
+{
+  bool waits = __atomic_load_n(&sleeper.waits, __ATOMIC_RELAXED);
+  __atomic_store_n(&sleeper.waits, !left, __ATOMIC_RELAXED);
+  if (__atomic_load_n(&no_record_left, __ATOMIC_RELAXED))
+    return ALONE_MS;
+  return left || !waits ? epoch_ms() : 0;
+}
+
+static void look_for_ever(void)
+{
+  for (;;) {
+    uint32_t word = __atomic_load_n(&sleeper.word, __ATOMIC_ACQUIRE);
+    if (is_over() || (__atomic_load_n(&no_record_left, __ATOMIC_RELAXED) && is_last()))
+      return;
+    bool left = background_tick();
+    if (!is_over())
+      os_wait(&sleeper.word, word, sleep_ms(left) * 1000);
+  }
+}
+
+bool background_has_looked(uint64_t now_ms)
+{
+  return now_ms - __atomic_load_n(&space_of_process.epoch_ms, __ATOMIC_RELAXED) < (uint64_t)LATELY_EPOCHS * epoch_ms();
+}
+
+void background_note_last(void)
+{
+  if (!__atomic_load_n(&background_runs, __ATOMIC_RELAXED))
+    return;
+  __atomic_store_n(&no_record_left, true, __ATOMIC_RELAXED);
+  sleeper_wake();
+}
+
+/* ---- beginning and end ---- */
+
+static int begin_thread(void)
+{
+  ends = no_record_left = false;
+  __atomic_store_n(&sleeper.waits, 0, __ATOMIC_RELAXED);
+  int error = os_start_thread(OS_BACKGROUND, look_for_ever);
+  __atomic_store_n(&background_runs, !error, __ATOMIC_RELAXED);
+  return error;
+}
+
+int background_start(void)
+{
+  lock_acquire(&background_lock);
+  begun = true;
+  helpers_take_due(HELPER_BACKGROUND); /* or a call that pthread_create() makes would come here again */
+  int error = background_runs ? 0 : begin_thread();
+  lock_release(&background_lock);
+  return error;
+}
+
+static bool end_thread_within(unsigned most_ms)
+{
+  __atomic_store_n(&ends, true, __ATOMIC_RELEASE);
+  bool ended = helpers_join(OS_BACKGROUND, sleeper_wake, most_ms);
+  if (ended) {
+    __atomic_store_n(&background_runs, false, __ATOMIC_RELAXED);
+    __atomic_store_n(&sleeper.waits, 0, __ATOMIC_RELAXED);
+  }
+  return ended;
+}
+
+void background_stop(void)
+{
+  lock_acquire(&background_lock);
+  begun = true;
+  helpers_take_due(HELPER_BACKGROUND);
+  if (background_runs)
+    end_thread_within(END_NEVER_MS);
+  lock_release(&background_lock);
+}
+
+static void begin_or_warn(void)
+{
+  if (background_start() != 0)
+    warn("background=1", BACKGROUND_IS_OFF);
+}
+
+void background_begin_if(void)
+{
+  if (settings.background && helpers_may_begin && manager_is_up() && !begun)
+    begin_or_warn();
+}
+
+/* Without the lock: the exit may have come in the middle of a beginning. */
+void background_end(void)
+{
+  if (__atomic_load_n(&background_runs, __ATOMIC_RELAXED) && end_thread_within(END_MS))
+    helpers_note_end();
+}
+
+/* ---- forks ---- */
+
+bool background_is_there(void) { return __atomic_load_n(&background_runs, __ATOMIC_RELAXED); }
+
+bool background_fork_child(void)
+{
+  bool was_there = background_runs;
+  lock_reset(&background_lock);
+  background_runs = false;
+  sleeper.waits = 0;
+  return was_there;
+}
+
+void background_begin_due(void)
+{
+  if (helpers_take_due(HELPER_BACKGROUND))
+    begin_or_warn();
 }

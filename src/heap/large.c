@@ -6,7 +6,7 @@
 #include "bin/due.h"
 #include "heap/observer.h"
 #include "misuse.h"
-#include "os/closure.h"
+#include "os/lock.h"
 #include "space/gate.h"
 
 enum { TICK_GIVES = 16 }; /* every TICK_GIVES-th large free ticks the heap's region */

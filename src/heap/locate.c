@@ -8,7 +8,7 @@
 #include "heap/observer.h"
 #include "heap/tool_source.h"
 #include "misuse.h"
-#include "os/closure.h"
+#include "os/lock.h"
 #include <stddef.h>
 
 /* ---- guests: heaps in memory of a caller, which may be a block of any other heap, another guest's too ---- */

@@ -13,10 +13,10 @@ typedef struct located {
   bin_t *bin; /* of a slab's block */
   run_t *run; /* of a slab's block, or a large one */
   huge_t *huge;
-  char *start;        /* the block, free or not, with its head in a checked heap; NULL: none */
-  size_t size;        /* its usable bytes, or those that hold it and its head */
-  bool live;          /* with the caller; false for a block free in its slab */
-  head_look_t head;   /* what that says in a checked heap */
+  char *start;      /* the block, free or not, with its head in a checked heap; NULL: none */
+  size_t size;      /* its usable bytes, or those that hold it and its head */
+  bool live;        /* with the caller; false for a block free in its slab */
+  head_look_t head; /* what that says in a checked heap */
 } located_t;
 
 /* The block as its caller knows it, and what may be used of it. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * A block changes its size in the cheapest way that there is: where it is, by moving its pages, and last by a copy. */
-#include "heap/reallocate.h"
 #include "heap/apart.h"
+#include "heap/blocks.h"
 #include "heap/dying.h"
 #include "heap/granular.h"
 #include "heap/large.h"

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "heap/reset.h"
 #include "heap/apart.h"
-#include "heap/fork.h"
 #include "heap/granular.h"
 #include "heap/heads.h"
 #include "heap/large.h"
+#include "heap/life.h"
 #include "heap/tick.h"
 #include "heap/tool_source.h"
 #include "heap/walk.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "heap/startup.h"
-#include "heap/background.h"
 #include "heap/dying.h"
-#include "heap/fork.h"
+#include "heap/helper_threads.h"
+#include "heap/life.h"
 #include "heap/observer.h"
 #include "heap/tick.h"
 #include "heap/tool_source.h"

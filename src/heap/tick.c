@@ -5,7 +5,6 @@
  * returns the memory to the system. */
 #include "heap/tick.h"
 #include "bin/due.h"
-#include "heap/background.h"
 #include "heap/figures.h"
 #include "heap/granular.h"
 #include "heap/heads.h"

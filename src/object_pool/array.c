@@ -3,9 +3,8 @@
  * An array takes memory from the heap with no lock of the pool held, and is then entered under it. Its objects have indices for
  * handles, which no other array of the pool has. */
 #include "object_pool/array.h"
-#include "heap/allocate.h"
-#include "heap/free.h"
-#include "heap/records.h"
+#include "heap/blocks.h"
+#include "heap/heap.h"
 #include "object_pool/object_misuse.h"
 #include "object_pool/watch.h"
 #include <string.h>

@@ -5,7 +5,7 @@
 #ifndef ARRAY_H
 #define ARRAY_H
 
-#include "heap/allocate.h"
+#include "heap/blocks.h"
 #include "object_pool/types.h"
 
 enum { NATURAL_ALIGNMENT = 16 };

@@ -3,7 +3,7 @@
  * A thread decides under the pool's lock whether there is anything to gain, makes an array with the lock open, and enters it
  * under the lock again, if that is still wanted. Arrays go the same way back. */
 #include "object_pool/capacity.h"
-#include "heap/allocate.h"
+#include "heap/blocks.h"
 #include "object_pool/cache.h"
 #include "object_pool/object_misuse.h"
 #include "object_pool/registry.h"

@@ -4,10 +4,10 @@
  * until its hooks are through, since any of them may leave. */
 #include "base/grown.h"
 #include "base/text.h"
-#include "heap/allocate.h"
+#include "heap/blocks.h"
 #include "heap/heap.h"
 #include "heap/invalid.h"
-#include "heap/startup.h"
+#include "heap/life.h"
 #include "misuse.h"
 #include "object_pool/capacity.h"
 #include "object_pool/handle.h"

@@ -3,11 +3,9 @@
  * All pools are in one list, by age, and those of a heap in a list of that heap. Ends of heaps and forks come here from
  * below. */
 #include "object_pool/registry.h"
-#include "heap/allocate.h"
-#include "heap/free.h"
+#include "heap/blocks.h"
 #include "heap/heap.h"
 #include "heap/locate.h"
-#include "heap/records.h"
 #include "misuse.h"
 #include "object_pool/cache.h"
 #include "object_pool/hooks.h"

@@ -6,7 +6,7 @@
 #ifndef REGISTRY_H
 #define REGISTRY_H
 
-#include "heap/allocate.h"
+#include "heap/blocks.h"
 #include "object_pool/types.h"
 
 /* Enters a pool into the list of all and that of its heap, or takes it out. */

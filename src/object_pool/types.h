@@ -40,7 +40,7 @@
 #ifndef OBJECT_POOL_TYPES_H
 #define OBJECT_POOL_TYPES_H
 
-#include "base/bit_tree.h"
+#include "base/bits.h"
 #include "heap/types.h"
 #include <tidepool/object_pool.h>
 

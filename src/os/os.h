@@ -9,8 +9,8 @@
 #define OS_OS_H
 
 #include "base/bits.h"
-#include "base/machine.h"
 #include "base/features.h"
+#include "base/machine.h"
 #include <stdbool.h>
 
 #if __has_include(<sys/single_threaded.h>)

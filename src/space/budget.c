@@ -2,7 +2,7 @@
  *
  * A change is made under the locks of all levels at once; a figure is read without any. */
 #include "space/budget.h"
-#include "os/closure.h"
+#include "os/lock.h"
 
 /* The innermost lock comes first. All charges go the same way, so no two of them wait for each other. A fork waits at the
  * innermost one (closure.h), so the others are not asked whether they are closed. */

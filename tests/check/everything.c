@@ -2,8 +2,8 @@
  * Nothing here believes a counter: what the manager keeps a count of is walked and counted anew. */
 #include "check/check.h"
 #include "check/parts.h"
-#include "heap/background.h"
 #include "heap/heap.h"
+#include "heap/helper_threads.h"
 
 static const heap_t *heap_of_run(const run_t *run)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "region.h"
-#include "heap/startup.h"
+#include "heap/life.h"
 #include "os_fake.h"
 #include "unit.h"
 

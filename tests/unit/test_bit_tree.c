@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Against a model that looks at every bit: which one is the lowest, and whether each level says what is below. */
-#include "base/bit_tree.h"
+#include "base/bits.h"
 #include "unit.h"
 
 typedef struct modelled {

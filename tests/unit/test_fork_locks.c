@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * The locks of a fork, each held by somebody else in turn. */
 #include "bin/due.h"
-#include "debug/sample_pages.h"
 #include "debug/profile_lines.h"
+#include "debug/sample_pages.h"
 #include "debug/sites.h"
-#include "heap/fork.h"
 #include "heap/heap.h"
+#include "heap/life.h"
 #include "heap/locate.h"
-#include "os/closure.h"
+#include "os/lock.h"
 #include "os_fake.h"
 #include "sleepers.h"
 #include "space/gate.h"

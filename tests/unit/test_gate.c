@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Who is inside the gate keeps a fork waiting, and who comes while it is closed waits for the fork. */
 #include "heap/heap.h"
-#include "heap/startup.h"
+#include "heap/life.h"
 #include "os_fake.h"
 #include "space/gate.h"
 #include "unit.h"

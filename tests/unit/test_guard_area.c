@@ -42,10 +42,10 @@ static void apart_from_each_other(void *argument)
       if (!place)
         continue;
       must((uintptr_t)place->block % max_size(alignment, 16) == 0 && place->block >= guard_area_pages(&yard, place));
-      must(size == 0 ||
-           (place->block + size <= guard_area_pages(&yard, place) + guard_area_pages_bytes(place) && has_writable_pages(place)));
-      must(size == 0 ||
-           guard_area_pages(&yard, place) + guard_area_pages_bytes(place) - (place->block + size) < (ptrdiff_t)max_size(alignment, 16));
+      must(size == 0 || (place->block + size <= guard_area_pages(&yard, place) + guard_area_pages_bytes(place) &&
+                         has_writable_pages(place)));
+      must(size == 0 || guard_area_pages(&yard, place) + guard_area_pages_bytes(place) - (place->block + size) <
+                          (ptrdiff_t)max_size(alignment, 16));
       for (size_t i = 0; i < count; i++)
         must(place->page + place->pages < places[i]->page || places[i]->page + places[i]->pages < place->page);
       must(guard_area_place_at(&yard, place->block, false) == place);

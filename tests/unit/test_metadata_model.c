@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Records of the manager's own, at random and beside forks. */
-#include "heap/startup.h"
+#include "heap/life.h"
 #include "os_fake.h"
 #include "records.h"
 #include <pthread.h>

@@ -1,5 +1,49 @@
 /* SPDX-License-Identifier: MIT
  *
+ * Functions of the C library and its loader that libtidepool-malloc stands in front of. */
+#include "heap/life.h"
+#include "option.h"
+#include "os/os.h"
+
+/* ---- fork handlers ----
+ *
+ * pthread_atfork() of glibc calls __register_atfork(), which grows a list by realloc() under a lock. A fork of another thread
+ * runs our handler, which takes all locks of the manager, and then takes the lock of that list: each would wait for the other.
+ * So a fork waits until no thread registers handlers, and the other way round. Every library calls the function by its name, so
+ * it is this one. A static program has glibc's own beside fork(), and no way between them: it may deadlock when a thread makes
+ * the list grow, from the 49th handler on, beside a fork. Other C libraries allocate by themselves. */
+
+#ifdef __GLIBC__
+#include <dlfcn.h>
+#include <errno.h>
+
+typedef void handler_fn(void);
+typedef int register_fn(handler_fn *prepare, handler_fn *parent, handler_fn *child, void *library);
+
+/* The handlers of `library` leave the list when it is unloaded. */
+__attribute__((visibility("default"))) int __register_atfork(handler_fn *prepare, handler_fn *parent, handler_fn *child,
+                                                             void *library);
+
+int __register_atfork(handler_fn *prepare, handler_fn *parent, handler_fn *child, void *library)
+{
+  static register_fn *next;
+  register_fn *glibcs = __atomic_load_n(&next, __ATOMIC_RELAXED);
+  if (!glibcs) {
+    glibcs = (register_fn *)dlsym(RTLD_NEXT, "__register_atfork");
+    __atomic_store_n(&next, glibcs, __ATOMIC_RELAXED);
+  }
+  if (!glibcs)
+    return ENOSYS;
+  bool held = os_hold_off_forks();
+  int error = glibcs(prepare, parent, child, library);
+  if (held)
+    os_let_fork();
+  return error;
+}
+#endif
+
+/* ---- plug ins ----
+ *
  * A plug-in that is opened with RTLD_DEEPBIND looks for names in itself and its own libraries first, and so has free() of the C
  * library. The C library itself has malloc() of the program, which is this one: what strdup() returns to the plug-in, the
  * plug-in cannot free. So the flag is dropped, unless the option deepbind asks for it.
@@ -7,8 +51,6 @@
  * The loader knows the caller by the return address: its run path and its namespace are those in which it looks. So dlopen()
  * here jumps to the loader's own and does not call it: what that returns to is the caller. Where the compiler may be unable to
  * jump there is no such function, nor in a static program. */
-#include "heap/startup.h"
-#include "option.h"
 
 #if defined __GLIBC__ && (defined __x86_64__ || defined __i386__ || defined __aarch64__ || defined __arm__ || defined __riscv)
 #include <dlfcn.h>
