@@ -11,7 +11,7 @@
 
 enum {
   DEPOT_GROWTH = 32,           /* magazines more for one that changed shards */
-  STEPS_PER_BIN = 8,           /* where a purge is under way: of pace.h */
+  STEPS_PER_BIN = 8,           /* where a purge is under way: of step_budget.h */
   CLOSE_LEAST_BYTES = 16 << 10 /* a slab of which less was ever touched may stay: its unit would be taken for something that
                                 * touches more (espresso: 5.0 MiB where every unused slab was closed, 3.3 where none) */
 };
@@ -351,7 +351,7 @@ size_t bin_purge(bin_t *bin)
     closure_acquire(LOCKS_OF_BINS, &bin->lock);
     blocks = left = min_size(left, bin->idle);
     bytes += slabs_purge(bin, &left, PURGE_CALLS);
-    lock_release(&bin->lock);
+    lock_let_in(&bin->lock);
     if (left == blocks)
       break;
   }

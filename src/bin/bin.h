@@ -86,8 +86,8 @@ bool bin_live_word(bin_t *bin, const run_t *slab, const char *start, size_t w, w
 /* Depot magazines that nobody needed since the last call go back to the slabs, unused slabs to the space. */
 void bin_tick(bin_t *bin, uint64_t now_ms);
 
-/* Ticks at most `most` of the bins that are due, with so many steps of pace.h. Returns how many it has ticked. The caller holds
- * the lock that keeps bins from ending. */
+/* Ticks at most `most` of the bins that are due, with so many steps of step_budget.h. Returns how many it has ticked. The
+ * caller holds the lock that keeps bins from ending. */
 unsigned bins_tick(unsigned most, size_t steps, uint64_t now_ms);
 
 /* Empties the depots and closes the unused slabs. */

@@ -7,7 +7,7 @@
 #include "misuse.h"
 #include "os/os.h"
 #include "space/huge_pages.h"
-#include "space/pace.h"
+#include "space/step_budget.h"
 #include <string.h>
 
 enum {
@@ -317,9 +317,9 @@ static void tick_alone(bin_t *bin)
 {
   if (++bin->puts % PUTS_PER_LOOK)
     return;
-  pace_t last = bin->epoch_ms;
+  step_budget_t last = bin->epoch_ms;
   uint64_t now = os_now_ms();
-  slabs_purge_unneeded(bin, min_size(pace_steps(&last, now), BIN_STEPS_MOST) * PURGE_CALLS, now);
+  slabs_purge_unneeded(bin, min_size(step_budget_take(&last, now), BIN_STEPS_MOST) * PURGE_CALLS, now);
 }
 
 /* Purges what may go as soon as blocks are free again. With a purge delay of 0 that is the slab, unless it is unused: an unused

@@ -36,7 +36,7 @@ void slabs_close_unused(bin_t *bin, size_t least_touched);
 size_t slabs_purge(bin_t *bin, size_t *blocks, size_t calls);
 
 /* Does the same with the blocks that were not needed for the purge delay. Returns how many calls are left. */
-enum { PURGE_CALLS = 8 };     /* in one step of pace.h, and while the lock of a bin is held */
+enum { PURGE_CALLS = 8 };     /* in one step of step_budget.h, and while the lock of a bin is held */
 enum { BIN_STEPS_MOST = 32 }; /* steps that one caller makes for bins at once: a call of the system takes some microseconds */
 size_t slabs_purge_unneeded(bin_t *bin, size_t calls, uint64_t now_ms);
 

@@ -15,7 +15,7 @@
 #include "option.h"
 #include "space/gate.h"
 #include "space/metadata.h"
-#include "space/pace.h"
+#include "space/step_budget.h"
 
 enum {
   BINS_PER_LOOK = 32,   /* one caller ticks at most so many bins, however many are due */
@@ -133,8 +133,8 @@ static void tick_granules(uint64_t now_ms)
 /* Does some of each purge that is under way, so that no call is long. */
 static void go_on_purging(uint64_t now_ms)
 {
-  static pace_t pace;
-  size_t steps = pace_steps(&pace, now_ms);
+  static step_budget_t budget;
+  size_t steps = step_budget_take(&budget, now_ms);
   if (space_purge_is_under_way(&space_of_process))
     space_purge_step(&space_of_process, steps);
   if (__atomic_load_n(&granules_are_due, __ATOMIC_RELAXED))

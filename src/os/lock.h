@@ -83,6 +83,18 @@ static inline bool lock_attempt(lock_t *lock)
 
 #endif
 
+/* Releases a lock that the holder takes again at once, and again and again. A thread that sleeps at the lock takes longer to
+ * wake up than the lock is free, and would wait for the end of it all. So the holder naps if somebody may sleep there. */
+static inline void lock_let_in(lock_t *lock)
+{
+  if (!HAS_SYSTEM || os_single_threaded() || lock->solo) {
+    lock_release(lock);
+  } else if (lock_open(lock)) {
+    os_wake(&lock->word);
+    os_nap();
+  }
+}
+
 /* Waits until a flag is clear that another thread sets around some instructions, or while it waits for a lock: for a moment,
  * and then for so many sleeps of some milliseconds. False: it stays set. */
 bool lock_flag_clears(const bool *flag, unsigned sleeps);

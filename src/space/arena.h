@@ -118,6 +118,14 @@ run_t *arena_find(const arena_t *arena, const void *address);
  * message. */
 bool arena_had_run(const arena_t *arena, const void *address);
 
+/* Returns the lowest unit at which `units` units are free, and whose address is a multiple of `alignment` units; SPAN_NONE if
+ * there is none. */
+size_t arena_room_for(const arena_t *arena, size_t units, size_t alignment);
+
+/* Finds the lowest such unit below `end` where all units are mapped. It looks at each free stretch, so it is for an arena for
+ * which the system maps no more. */
+size_t arena_mapped_room_for(const arena_t *arena, size_t end, size_t units, size_t alignment);
+
 static inline size_t unit_of(const arena_t *arena, const void *address)
 {
   return (uintptr_t)((const char *)address - arena->base) >> arena->unit_log2;

@@ -1,136 +1,241 @@
 /* SPDX-License-Identifier: MIT
  *
- * Free memory is in four places, which are asked in this order: lists of records below a page that were given back; pieces of
- * pages (pieces.c); rows of whole pages, by length and by address; and what was mapped and never used, behind `next`.
+ * Free memory is a set of pieces. A piece is found by its address when a neighbour is given back, and by its size when a record
+ * is taken. Its links stand at its own start, so a free piece needs no record elsewhere. Behind all pieces is what was mapped
+ * and never used.
  *
- * A row is dirty, or clean: the system has the memory of all its pages but the first, which holds the row's own record. */
+ * A bitmap says which pages hold no memory because they were purged. It is a record itself, which the first purge takes. A
+ * purged page lies inside one piece, behind its links.
+ *
+ * A system call is made under the lock. It is for PURGE_MOST bytes at most, and so is short. */
 #include "space/metadata.h"
+#include "base/low_water.h"
+#include "base/range_tree.h"
 #include "base/shared.h"
 #include "os/os.h"
 #include "space/class_map.h"
-#include "space/pieces.h"
-#include "space/rows.h"
+#include "space/sleeper.h"
+#include <string.h>
 
 enum {
-  CHUNK = 64 << 10,        /* what is mapped at a time: only what is used is ever touched */
-  STEPS = 4,               /* sizes to a doubling */
-  SIZE_LISTS = 16 * STEPS, /* of records below a page */
-  LISTED_MOST = 8 << 10,   /* bytes of a list: what is given beyond becomes one with its neighbours */
-  CUT_TOGETHER = 4,        /* pages that become pieces */
-  CLEANED_MOST = 16,       /* so many are made clean by one caller that finds no room */
-  PURGE_LEAST = 64 << 10,  /* pages that were given back keep their memory where they are fewer in a row */
-  KIND_BYTES = 64 << 10    /* of one kind that are taken together, at most */
+  CHUNK = 64 << 10,       /* what is mapped at a time: only what is used is ever touched */
+  STEPS_LOG2 = 2,         /* four sizes of records to a doubling, and as many shelves */
+  SHELVES = 128,          /* up to the largest size that there can be */
+  LISTED_MOST = 8 << 10,  /* bytes of a list */
+  LOOKS_MOST = 16,        /* at pieces that may be aligned by chance */
+  PIECES_MOST = 64,       /* that are passed over with the lock held, because they have nothing to purge */
+  PURGE_MOST = 1 << 20,   /* for one call */
+  PURGE_LEAST = 64 << 10, /* fewer free pages wait for a trim: they are not worth the calls */
+  KIND_BYTES = 64 << 10   /* of one kind that are taken together, at most */
 };
 
+typedef struct piece {
+  range_t range;               /* stands at its own start */
+  struct piece *newer, *older; /* on its shelf */
+  size_t purged;               /* bytes of its pages that hold no memory */
+} piece_t;
+_Static_assert(sizeof(piece_t) <= METADATA_ALIGNMENT, "the shortest piece has room for its links");
+
+typedef struct metadata_pass {
+  uintptr_t at; /* the pages below are done */
+  size_t left;  /* bytes that it may still purge */
+} metadata_pass_t;
+
 lock_t metadata_lock;
-static char *next, *end; /* what is mapped and free */
+static char *next, *end; /* what is mapped and was never used */
 static char *limit;      /* how far it can grow where it is */
-static size_t taken, mapped;
+static uintptr_t window; /* where the metadata is in the window, */
+static size_t window_size;
+static size_t taken, mapped, touched;
+static uint64_t purged_total;
 
-static void count_records(size_t by) { __atomic_store_n(&taken, taken + by, __ATOMIC_RELAXED); }
-static void count_mapped(size_t by) { __atomic_store_n(&mapped, mapped + by, __ATOMIC_RELAXED); }
+static range_t *by_address;
+static piece_t *shelves[SHELVES];
+static word_t filled[(SHELVES + WORD_BITS - 1) / WORD_BITS]; /* a bit for each shelf that has a piece */
 
-/* Rounds up to a multiple of 64, and beyond 256 to a quarter of a power of two. Few sizes mean that a record given back serves
- * another one. */
+static word_t *purged_pages; /* of the window, */
+static size_t purged_bits;   /* of its first so many pages */
+static size_t dirty;         /* bytes of free pages that could be purged */
+static low_water_t low_dirty;
+static metadata_pass_t pass;
+static bool refused; /* since the last tick the system refused to take some */
+
+static void add_to(size_t *figure, size_t by) { __atomic_store_n(figure, *figure + by, __ATOMIC_RELAXED); }
+
+/* ---- free pieces ---- */
+
+/* Returns the shelf of pieces of this size. If the size is the least of its shelf, every piece there is long enough. */
+static unsigned shelf_of(size_t size)
+{
+  unsigned doubling = log2_floor(size);
+  size_t step = (size >> (doubling - STEPS_LOG2)) & ((1 << STEPS_LOG2) - 1);
+  return (doubling - log2_floor(METADATA_ALIGNMENT)) << STEPS_LOG2 | (unsigned)step;
+}
+
+/* Rounds up to the least size of a shelf. So a record that is given back serves another one of about its size. */
 static size_t rounded(size_t size)
 {
   size = max_size(size, 1);
-  return round_up(size, max_size(METADATA_ALIGNMENT, ((size_t)1 << log2_floor(size)) / STEPS));
+  return round_up(size, max_size(METADATA_ALIGNMENT, (size_t)1 << log2_floor(size) >> STEPS_LOG2));
 }
 
-/* ---- records below a page that were given back: some of each size on a list, the rest by address ---- */
+static uintptr_t piece_end(const piece_t *piece) { return piece->range.start + piece->range.size; }
+static uintptr_t first_page(const piece_t *piece) { return round_up(piece->range.start + 1, os_page_size()); }
+static size_t page_index(uintptr_t address) { return (address - window) / os_page_size(); }
 
-typedef struct listed {
-  struct listed *next;
-  size_t bytes; /* on the list from here on */
-} listed_t;
-static listed_t *lists[SIZE_LISTS];
-
-static listed_t **list_of(size_t rounded_size)
+/* Returns the bytes of whole pages behind the piece's links that hold memory. Outside the window no page is ever purged. */
+static size_t dirty_bytes(const piece_t *piece)
 {
-  unsigned doubling = log2_floor(rounded_size);
-  size_t step = (rounded_size >> (doubling - 2)) & (STEPS - 1);
-  return &lists[(doubling - log2_floor(METADATA_ALIGNMENT)) * STEPS + step];
+  uintptr_t from = first_page(piece), to = round_down(piece_end(piece), os_page_size());
+  return from < to && from - window < window_size ? to - from - piece->purged : 0;
 }
 
-static void *take_listed(size_t size)
+static void shelve(piece_t *piece)
 {
-  listed_t **list = list_of(size), *listed = *list;
-  if (listed)
-    *list = listed->next;
-  return listed;
+  unsigned shelf = shelf_of(piece->range.size);
+  piece->newer = NULL;
+  piece->older = shelves[shelf];
+  if (piece->older)
+    piece->older->newer = piece;
+  shelves[shelf] = piece;
+  bit_set(filled, shelf);
+  add_to(&dirty, dirty_bytes(piece));
 }
 
-/* Puts a record on the list of its size, where taking it again is cheapest. False: the list is full. Then the record joins its
- * neighbours instead, so that pages become whole again. */
-static bool list_given(void *record, size_t size)
+/* The size and what is purged still say where the piece is and what it counts for. */
+static void unshelve(piece_t *piece)
 {
-  listed_t **list = list_of(size), *listed = record;
-  size_t bytes = *list ? (*list)->bytes + size : size;
-  if (unlikely(bytes > LISTED_MOST))
-    return false;
-  *listed = (listed_t){*list, bytes};
-  *list = listed;
-  return true;
+  unsigned shelf = shelf_of(piece->range.size);
+  *(piece->newer ? &piece->newer->older : &shelves[shelf]) = piece->older;
+  if (piece->older)
+    piece->older->newer = piece->newer;
+  if (!shelves[shelf])
+    bit_clear(filled, shelf);
+  add_to(&dirty, -dirty_bytes(piece));
 }
 
-/* Gives back less than a page. The pages that this makes whole become a row. */
+/* A piece that follows another one only makes that one longer, which the tree need not know. A size of 0 is what remains where
+ * a record fits exactly. */
 static void give_piece(uintptr_t start, size_t size)
 {
-  uintptr_t pages;
-  size_t whole = size ? pieces_give(start, size, &pages) : 0;
-  if (whole)
-    rows_give(pages, whole, false, PURGE_LEAST);
+  if (!size)
+    return;
+  piece_t *piece = (piece_t *)range_at_or_below(by_address, start), *behind = (piece_t *)range_at_or_above(by_address, start);
+  size_t purged = 0;
+  if (behind && behind->range.start == start + size) {
+    unshelve(behind);
+    range_remove(&by_address, &behind->range);
+    size += behind->range.size;
+    purged = behind->purged;
+  }
+  if (piece && piece_end(piece) == start) {
+    unshelve(piece);
+  } else {
+    piece = (piece_t *)start;
+    *piece = (piece_t){.range.start = start};
+    range_insert(&by_address, &piece->range);
+  }
+  piece->range.size += size;
+  piece->purged += purged;
+  shelve(piece);
 }
 
-/* ---- new ones ---- */
-
-/* Serves where the metadata cannot grow in the window. The new chunk lies anywhere, so its ends are guarded. What was left of
- * the chunk before was never touched, and is not used any more. */
-static bool map_elsewhere(size_t bytes)
+/* Zeroes free memory that is about to be used. A purged page reads as zero. Returns the bytes of those. */
+static size_t clear_free(uintptr_t from, uintptr_t to)
 {
+  size_t page = os_page_size(), purged = 0;
+  for (uintptr_t at = from, behind; at < to; at = behind) {
+    behind = min_size(round_down(at, page) + page, to);
+    if (page_index(at) < purged_bits && bit_test(purged_pages, page_index(at))) {
+      bit_clear(purged_pages, page_index(at));
+      purged += page;
+    } else {
+      shared_clear((void *)at, behind - at);
+    }
+  }
+  return purged;
+}
+
+static uintptr_t place_in(const piece_t *piece, size_t size, size_t alignment)
+{
+  return round_down(piece_end(piece) - size, alignment);
+}
+
+/* Cuts a record off the end of a piece that is long enough, so that the rest stays where it is in the tree. What is left behind
+ * an aligned record is a piece of its own, of less than a page. */
+static void *cut_record(piece_t *piece, size_t size, size_t alignment)
+{
+  uintptr_t record = place_in(piece, size, alignment), behind = piece_end(piece);
+  unshelve(piece);
+  piece->range.size = record - piece->range.start;
+  if (!piece->range.size)
+    range_remove(&by_address, &piece->range);
+  size_t kept = piece->purged, purged = clear_free(record, behind);
+  if (piece->range.size) {
+    piece->purged = kept - purged;
+    shelve(piece);
+  }
+  add_to(&touched, purged);
+  give_piece(record + size, behind - record - size);
+  low_water_note(&low_dirty, dirty / os_page_size());
+  return (void *)record;
+}
+
+/* A piece of just the size may be aligned. Pieces that are longer by the alignment have room for the record in any case, so
+ * beyond those of the first shelf nothing is searched. */
+static void *take_piece(size_t size, size_t alignment)
+{
+  size_t looks = LOOKS_MOST;
+  for (piece_t *piece = shelves[shelf_of(size)]; piece && looks--; piece = piece->older)
+    if (place_in(piece, size, alignment) >= piece->range.start)
+      return cut_record(piece, size, alignment);
+  size_t shelf = bits_next_set(filled, shelf_of(rounded(size + alignment - METADATA_ALIGNMENT)), SHELVES);
+  return shelf < SHELVES ? cut_record(shelves[shelf], size, alignment) : NULL;
+}
+
+/* ---- new memory ---- */
+
+/* Makes room for so many bytes, at `end` if possible. Elsewhere the chunk has unknown neighbours, so its ends are guarded. What
+ * was left of the chunk before was never touched, and is not used any more. */
+static bool map_chunk(size_t bytes)
+{
+  if (bytes <= (size_t)(limit - end) && os_map_at(end, bytes) == OS_MAPPED) {
+    add_to(&mapped, bytes);
+    window_size += bytes;
+    end += bytes;
+    return true;
+  }
   size_t page = os_page_size();
   char *chunk = os_map(bytes + 2 * page, page);
   if (!chunk)
     return false;
   os_guard(chunk, page);
   os_guard(chunk + page + bytes, page);
-  count_mapped(bytes + 2 * page);
+  add_to(&mapped, bytes + 2 * page);
   next = chunk + page;
   end = limit = next + bytes;
   return true;
 }
 
-/* Makes room for `size` bytes, at `end` if possible. A whole chunk is tried before the pages that are needed, in the window
- * before anywhere else. */
+/* If there is no memory for a whole chunk, the pages that are needed may do. */
 static bool grow_metadata(size_t size)
 {
-  if (!limit) {
-    size_t most;
-    next = end = window_metadata(&most);
-    limit = end ? end + most : NULL;
+  size_t most;
+  if (!limit && (next = end = window_metadata(&most)) != NULL) {
+    window = (uintptr_t)end;
+    limit = end + most;
   }
-  size_t least = round_up(size, os_page_size()), whole = round_up(size, max_size(CHUNK, os_page_size()));
-  for (size_t bytes = whole; end && bytes <= (size_t)(limit - end); bytes = least) {
-    if (os_map_at(end, bytes) == OS_MAPPED) {
-      count_mapped(bytes);
-      end += bytes;
-      return true;
-    }
-    if (bytes == least)
-      break;
-  }
-  return map_elsewhere(whole) || map_elsewhere(least);
+  return map_chunk(round_up(size, max_size(CHUNK, os_page_size()))) || map_chunk(round_up(size, os_page_size()));
 }
 
-/* The second attempt comes after the growth. The new memory may lie elsewhere, so the alignment is reckoned anew. The gap in
- * front of an aligned record serves smaller records. */
+/* Never-used memory reads as zero. The second attempt comes after the growth. The new memory may lie elsewhere, so the
+ * alignment is reckoned anew. The gap in front of an aligned record serves smaller records. */
 static void *take_fresh(size_t size, size_t alignment)
 {
   for (int attempt = 0; attempt < 2; attempt++) {
     char *record = (char *)round_up((uintptr_t)next, alignment);
     if (next && record <= end && size <= (size_t)(end - record)) {
-      rows_count_touched((size_t)(record + size - next));
+      add_to(&touched, (size_t)(record + size - next));
       give_piece((uintptr_t)next, (size_t)(record - next));
       next = record + size;
       return record;
@@ -141,90 +246,80 @@ static void *take_fresh(size_t size, size_t alignment)
   return NULL;
 }
 
-/* Takes a record out of the pieces of pages, or cuts pages into pieces. For records of more than a quarter of a page several
- * pages are cut together: a single one would serve few of them and waste its end. */
-static void *take_piece(size_t size)
+/* ---- records ---- */
+
+/* Some short records of each size wait on a list, where taking one again is cheapest. */
+typedef struct listed {
+  struct listed *next;
+  size_t bytes; /* on the list from here on */
+} listed_t;
+static listed_t *lists[SHELVES];
+
+static void *take_listed(size_t size)
 {
-  void *record = pieces_take(size);
-  if (record)
-    return record;
-  size_t page = os_page_size(), bytes = size > page / CUT_TOGETHER ? page * CUT_TOGETHER : page;
-  record = rows_take(bytes);
-  if (!record) {
-    bytes = page;
-    record = rows_take(bytes);
-  }
-  if (record)
-    pieces_enter((uintptr_t)record + size, bytes - size);
-  return record;
+  listed_t **list = &lists[shelf_of(size)], *listed = *list;
+  if (!listed)
+    return NULL;
+  *list = listed->next;
+  return shared_clear(listed, size);
 }
 
-/* Listed records and pieces have the least alignment only. Fresh memory serves stricter ones, and reads as zero already. */
-static void *take_small(size_t size, size_t alignment)
+static bool list_record(listed_t *record, size_t size)
 {
-  void *record = alignment <= METADATA_ALIGNMENT ? take_listed(size) : NULL;
-  if (!record && alignment <= METADATA_ALIGNMENT)
-    record = take_piece(size);
-  return record ? shared_clear(record, size) : take_fresh(size, alignment);
+  listed_t **list = &lists[shelf_of(size)];
+  size_t bytes = *list ? (*list)->bytes + size : size;
+  if (bytes > LISTED_MOST)
+    return false;
+  *record = (listed_t){*list, bytes};
+  *list = record;
+  return true;
 }
 
-/* Before fresh memory is taken, some dirty rows are purged: a clean and a dirty row do not join, and together they may be long
- * enough. */
-static void *take_large(size_t size, size_t alignment)
+/* Each record on a list may be the last that keeps its page from becoming free. */
+static void empty_lists(void)
 {
-  void *record = alignment <= os_page_size() ? rows_take(size) : NULL;
-  /* Only some rows are purged for one caller, because each costs a call of the system under the lock. */
-  if (!record && alignment <= os_page_size() && rows_dirty()) {
-    rows_clean_oldest(CLEANED_MOST);
-    record = rows_take(size);
-  }
-  return record ? record : take_fresh(size, max_size(alignment, os_page_size()));
+  for (unsigned i = 0; i < SHELVES; i++)
+    for (listed_t *listed; (listed = lists[i]) != NULL;) {
+      size_t size = listed->bytes - (listed->next ? listed->next->bytes : 0);
+      lists[i] = listed->next;
+      give_piece((uintptr_t)listed, size);
+    }
 }
 
-/* A record of a page or more consists of whole pages, which can serve any later request for as many. A size that could overflow
- * when it is rounded is refused. */
+static void *take_or_grow(size_t size, size_t alignment)
+{
+  void *record = alignment == METADATA_ALIGNMENT ? take_listed(size) : NULL;
+  if (!record)
+    record = take_piece(size, alignment);
+  return record ? record : take_fresh(size, alignment);
+}
+
+/* A size that could overflow when it is rounded is refused. */
 void *metadata_take(size_t size, size_t alignment)
 {
   if (size > PTRDIFF_MAX / 2)
     return NULL;
   size = rounded(size);
   lock_acquire(&metadata_lock);
-  void *record = size < os_page_size() ? take_small(size, max_size(alignment, METADATA_ALIGNMENT))
-                                       : take_large(round_up(size, os_page_size()), alignment);
+  void *record = take_or_grow(size, max_size(alignment, METADATA_ALIGNMENT));
   if (record)
-    count_records(size);
+    add_to(&taken, size);
   lock_release(&metadata_lock);
   return record;
 }
 
-/* Many pages go back to the system before the lock is taken: the call takes long, and nobody should wait for it. If the system
- * refuses, it is not asked a second time (SIZE_MAX). */
-NOINLINE static void give_large(void *record, size_t size)
-{
-  uintptr_t start = (uintptr_t)record;
-  size_t whole = round_up(size, os_page_size());
-  bool many = whole >= PURGE_LEAST, clean = many && rows_purge(start, whole);
-  lock_acquire(&metadata_lock);
-  rows_give(start, whole, clean, many ? SIZE_MAX : PURGE_LEAST);
-  count_records(-size);
-  lock_release(&metadata_lock);
-}
-
-/* Small records are kept for others of their size; large ones are whole pages, which any record can have. */
 void metadata_give(void *record, size_t size)
 {
   if (!record)
     return;
   size = rounded(size);
-  if (size >= os_page_size()) {
-    give_large(record, size);
-    return;
-  }
   lock_acquire(&metadata_lock);
-  if (!list_given(record, size))
+  if (size >= os_page_size() || !list_record(record, size))
     give_piece((uintptr_t)record, size);
-  count_records(-size);
+  add_to(&taken, -size);
   lock_release(&metadata_lock);
+  if (metadata_has_left())
+    sleeper_note();
 }
 
 /* Twice as many records are taken each time: a process with one heap wastes little, one with thousands is here seldom. If there
@@ -246,36 +341,110 @@ void *metadata_take_kind(metadata_kind_t *kind)
   return record;
 }
 
-/* Each record on a list may be the last that keeps its page from becoming whole. */
-static void empty_lists(void)
+/* ---- free pages are returned to the system ---- */
+
+/* Sees to it that each page of the window has its bit. */
+static bool has_bits(void)
 {
-  for (unsigned i = 0; i < SIZE_LISTS; i++)
-    for (listed_t *listed; (listed = lists[i]) != NULL;) {
-      size_t size = listed->bytes - (listed->next ? listed->next->bytes : 0);
-      lists[i] = listed->next;
-      give_piece((uintptr_t)listed, size);
-    }
+  size_t pages = window_size / os_page_size(), had = purged_bits / 8, bytes = rounded(pages / 4);
+  if (pages <= purged_bits)
+    return true;
+  word_t *bits = take_or_grow(bytes, METADATA_ALIGNMENT);
+  if (!bits)
+    return false;
+  if (had) {
+    memcpy(bits, purged_pages, had);
+    give_piece((uintptr_t)purged_pages, had);
+  }
+  purged_pages = bits;
+  purged_bits = bytes * 8;
+  return true;
 }
 
-/* Purges some rows at a time and opens the lock in between, so that others can take records meanwhile. Rows that become dirty
- * meanwhile are left to the next trim, or this one might not end. */
+static void note_purged(piece_t *piece, size_t from, size_t to)
+{
+  size_t bytes = (to - from) * os_page_size();
+  bits_set(purged_pages, from, to);
+  piece->purged += bytes;
+  add_to(&dirty, -bytes);
+  add_to(&touched, -bytes);
+  low_water_lessen(&low_dirty, to - from);
+  __atomic_store_n(&purged_total, purged_total + bytes, __ATOMIC_RELAXED);
+}
+
+/* Purges the first dirty pages of the piece that the pass has not come to. False: there are none, and it has done the piece. */
+static bool purge_piece(piece_t *piece, metadata_pass_t *at)
+{
+  size_t page = os_page_size(), first = page_index(max_size(first_page(piece), at->at)), last = page_index(piece_end(piece));
+  size_t from = dirty_bytes(piece) ? bits_next_clear(purged_pages, first, last) : last;
+  at->at = piece_end(piece);
+  if (from >= last)
+    return false;
+  size_t to = bits_next_set(purged_pages, from, min_size(last, from + min_size(PURGE_MOST, at->left) / page));
+  at->at = window + to * page;
+  at->left -= (to - from) * page;
+  if (os_purge((void *)(window + from * page), (to - from) * page))
+    note_purged(piece, from, to);
+  else
+    __atomic_store_n(&refused, true, __ATOMIC_RELAXED);
+  return true;
+}
+
+/* Makes at most one system call. Returns whether the pass goes on. */
+static bool purge_next(metadata_pass_t *at)
+{
+  bool found = false, ends = !dirty || at->left < os_page_size() || !has_bits();
+  for (size_t looks = PIECES_MOST; looks && !found && !ends; looks--) {
+    range_t *range = range_at_or_below(by_address, at->at);
+    if (!range || range->start + range->size <= at->at)
+      range = range_at_or_above(by_address, at->at);
+    ends = !range;
+    found = range && purge_piece((piece_t *)range, at);
+  }
+  at->left = ends ? 0 : at->left;
+  return !ends;
+}
+
+/* Opens the lock between two calls, so that others can take records meanwhile. */
+static bool purge_on(metadata_pass_t *at, size_t calls)
+{
+  bool goes_on = true;
+  while (goes_on && calls--) {
+    lock_acquire(&metadata_lock);
+    goes_on = purge_next(at);
+    lock_let_in(&metadata_lock);
+  }
+  return goes_on;
+}
+
+bool metadata_purge_step(size_t calls) { return purge_on(&pass, calls); }
+
 size_t metadata_trim(void)
 {
+  uint64_t before = metadata_purged_bytes();
   lock_acquire(&metadata_lock);
   empty_lists();
   lock_release(&metadata_lock);
-  size_t bytes = 0, left = rows_dirty();
-  while (left) {
-    size_t some = min_size(left, CLEANED_MOST);
-    lock_acquire(&metadata_lock);
-    bytes += rows_clean_oldest(some);
-    lock_release(&metadata_lock);
-    left -= some;
-  }
-  return bytes;
+  purge_on(&(metadata_pass_t){.left = SIZE_MAX}, SIZE_MAX);
+  return (size_t)(metadata_purged_bytes() - before);
 }
 
-uint64_t metadata_purged_bytes(void) { return rows_purged(); }
-size_t metadata_touched(void) { return rows_touched(); }
+bool metadata_begin_tick(size_t epochs)
+{
+  lock_acquire(&metadata_lock);
+  size_t unneeded = low_water_tick(&low_dirty, dirty / os_page_size(), epochs) * os_page_size();
+  pass = (metadata_pass_t){.left = unneeded >= PURGE_LEAST ? unneeded : 0};
+  __atomic_store_n(&refused, false, __ATOMIC_RELAXED);
+  lock_release(&metadata_lock);
+  return unneeded >= PURGE_LEAST;
+}
+
+bool metadata_has_left(void)
+{
+  return __atomic_load_n(&dirty, __ATOMIC_RELAXED) >= PURGE_LEAST && !__atomic_load_n(&refused, __ATOMIC_RELAXED);
+}
+
+uint64_t metadata_purged_bytes(void) { return __atomic_load_n(&purged_total, __ATOMIC_RELAXED); }
+size_t metadata_touched(void) { return __atomic_load_n(&touched, __ATOMIC_RELAXED); }
 size_t metadata_mapped(void) { return __atomic_load_n(&mapped, __ATOMIC_RELAXED); }
 size_t metadata_bytes(void) { return __atomic_load_n(&taken, __ATOMIC_RELAXED); }

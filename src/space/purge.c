@@ -4,6 +4,7 @@
 #include "os/os.h"
 #include "space/gate.h"
 #include "space/huge_pages.h"
+#include "space/metadata.h"
 #include "space/space.h"
 #include "space/units.h"
 
@@ -165,8 +166,11 @@ static size_t purge_until(space_t *space, size_t keep, bool trims)
   return purged << space->unit_log2;
 }
 
+/* The manager's own free records come first. */
 void space_purge_step(space_t *space, size_t steps)
 {
+  if (!space->fixed && metadata_purge_step(steps * STEP_RANGES))
+    return;
   lock_t *gate = gate_enter(GATE_SYSTEM);
   lock_acquire(&space->lock);
   go_on(space, &space->pass, steps * STEP_RANGES, steps * STEP_UNITS);
@@ -196,12 +200,13 @@ bool space_purge_inside(space_t *space, char *from, char *to)
 /* A pass that is under way goes on, because one that begins again would ask for refused units again. */
 static void begin_tick(space_t *space, size_t epochs)
 {
+  bool records = !space->fixed && metadata_begin_tick(epochs);
   size_t unneeded = low_water_tick(&space->low_dirty, space->dirty_units, epochs), keep = space->dirty_units - unneeded;
   purge_pass_t *pass = &space->pass;
   if (pass->arenas_left) {
     pass->keep = min_size(pass->keep, keep);
     pass->left = max_size(pass->left, unneeded);
-  } else if (unneeded) {
+  } else if (unneeded || records) {
     begin_pass(space, pass, keep, unneeded);
   }
 }
@@ -248,7 +253,7 @@ bool space_has_left(space_t *space)
   lock_acquire(&space->lock);
   bool has = space->dirty_units && !space->purge_failed;
   lock_release(&space->lock);
-  return has;
+  return has || (!space->fixed && metadata_has_left());
 }
 
 bool space_wants_ticks(space_t *space) { return space->fixed && space_has_left(space); }

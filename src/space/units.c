@@ -2,7 +2,6 @@
 #include "space/units.h"
 #include "os/os.h"
 #include "space/huge_pages.h"
-#include "space/room.h"
 
 enum {
   COMMIT_LEAST_UNITS = 4,   /* 256 KiB: the least that is mapped beyond what is needed */

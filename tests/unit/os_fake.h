@@ -38,6 +38,7 @@ typedef struct os_fake {
   void (*forking)(void);           /* called when a fork has all that it waits for */
   void (*starting)(void);          /* called where a thread would be started, as pthread_create() may allocate */
   void (*woken)(const uint32_t *word);
+  uint64_t waits;                                                /* of any thread */
   void (*wished)(const char *address, size_t size, bool wanted); /* huge pages */
   void (*named)(const char *address, size_t size, const char *name);
   bool grants_nothing;            /* no huge pages */

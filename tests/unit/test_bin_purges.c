@@ -3,6 +3,7 @@
 #include "bin/slabs.h"
 #include "bins.h"
 #include "os_fake.h"
+#include <pthread.h>
 
 static void write_blocks(void *const *blocks, size_t count)
 {
@@ -395,6 +396,30 @@ static void purges_that_fail(void **state)
   check_bin(&bin);
 }
 
+static void *end_at_once(void *unused) { return unused; }
+
+static void another_thread_waits(os_call_t kind)
+{
+  if (kind == OS_PURGE)
+    bin.lock.word = 2;
+}
+
+/* A thread that waits for the bin is let in after every few calls. Locks are shared once there was a second thread. */
+static void others_are_let_in(void **state)
+{
+  pthread_t thread;
+  (void)state;
+  assert_true(pthread_create(&thread, NULL, end_at_once, NULL) == 0 && pthread_join(thread, NULL) == 0);
+  take_large();
+  put_every_other();
+  uint64_t calls = os_fake.count[OS_PURGE], waits = os_fake.waits;
+  os_fake.during = another_thread_waits;
+  bin_purge(&bin);
+  os_fake.during = NULL;
+  calls = os_fake.count[OS_PURGE] - calls;
+  assert_true(calls > PURGE_CALLS && os_fake.waits - waits >= calls / PURGE_CALLS);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -412,6 +437,7 @@ int main(void)
     cmocka_unit_test_prestate(others_need_not_wait, &(bool){false}),
     cmocka_unit_test(of_one_thread),
     cmocka_unit_test(purges_that_fail),
+    cmocka_unit_test(others_are_let_in),
   };
   return cmocka_run_group_tests_name("bin_purges", tests, NULL, NULL);
 }

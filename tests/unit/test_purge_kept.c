@@ -4,7 +4,7 @@
 #include "option.h"
 #include "os_fake.h"
 #include "region.h"
-#include "space/pace.h"
+#include "space/step_budget.h"
 
 /* ---- as much as is kept ---- */
 
@@ -183,10 +183,10 @@ static void rare_callers(void *argument)
   must(space_tick(space, os_fake.now_ms += 30));
   size_t expected[] = {1, 1, 1, 2, 10, 128};
   unsigned since[] = {100, 0, 7, 8, 43, 100000};
-  pace_t pace = 0;
+  step_budget_t budget = 0;
   for (size_t i = 0; i < sizeof since / sizeof *since; i++) {
     uint64_t before = purges();
-    space_purge_step(space, pace_steps(&pace, os_fake.now_ms += since[i]));
+    space_purge_step(space, step_budget_take(&budget, os_fake.now_ms += since[i]));
     must(purges() - before == expected[i] * STEP_CALLS);
   }
   check_space(space);
@@ -215,9 +215,9 @@ static void a_tick_at_each_look(void *argument)
 /* A thread that has read the clock before another did is not an age behind it. */
 static void late_callers(void *argument)
 {
-  pace_t pace = 0;
+  step_budget_t budget = 0;
   (void)argument;
-  must(pace_steps(&pace, 1000) == 1 && pace_steps(&pace, 1040) == 10 && pace_steps(&pace, 1000) == 1);
+  must(step_budget_take(&budget, 1000) == 1 && step_budget_take(&budget, 1040) == 10 && step_budget_take(&budget, 1000) == 1);
   space_up();
   space_t *space = &space_of_process;
   make_scattered(space, 1000);
