@@ -101,6 +101,15 @@ def test_options_in_the_environment_choose_too(run, linked, built):
         assert libraries(run(linked[0], env={"TIDEPOOL_OPTIONS": options})) == built[is_debug]
 
 
+def test_a_recording_is_made_with_the_same(tidepool, linked, built, tmp_path):
+    for options, is_debug in (("checked=1", True), ("", False)):
+        done = tidepool("record", "-o", tmp_path / "recording", linked[1], env={**os.environ, "TIDEPOOL_OPTIONS": options})
+        paths = {path for path in libraries(done) if "-record" not in path}
+        assert paths == built[is_debug]
+        shown = tidepool("show", tmp_path / "recording").stdout.splitlines()
+        assert any(" 100 B " in line and line.endswith(" main") for line in shown)   # of libtidepool
+
+
 def test_a_write_past_the_end_is_found(run, linked, linked_malloc):
     for program in (*linked, linked_malloc):
         done = run("--checked", program, "past", check=False)

@@ -63,6 +63,52 @@ char *preload_find(const char *command, const char *name, const char *given)
   return library;
 }
 
+/* Only the debug library has these options; tests/command compares them with the library's table. Some of them find little in a
+ * program that allocates from arenas of its own. */
+static const struct {
+  const char *key;
+  preload_need_t need;
+} debug_options[] = {
+  {"checked=", NEEDS_DEBUG | NEEDS_BLOCKS},
+  {"leaks=", NEEDS_DEBUG | NEEDS_BLOCKS},
+  {"profile=", NEEDS_DEBUG | NEEDS_BLOCKS},
+  {"guarded=", NEEDS_DEBUG},
+  {"guard_sample=", NEEDS_DEBUG},
+  {"sites=", NEEDS_DEBUG},
+  {"sample_bytes=", NEEDS_DEBUG},
+  {"profile_signal=", NEEDS_DEBUG},
+  {"export=", NEEDS_DEBUG},
+};
+
+static preload_need_t need_of(const char *option)
+{
+  for (size_t i = 0; i < sizeof debug_options / sizeof *debug_options; i++) {
+    size_t length = strlen(debug_options[i].key);
+    if (!strncmp(option, debug_options[i].key, length))
+      return strcmp(option + length, "0") != 0 && strcmp(option + length, "none") != 0 ? debug_options[i].need : NEEDS_NOTHING;
+  }
+  return NEEDS_NOTHING;
+}
+
+preload_need_t preload_need(void)
+{
+  preload_need_t need = NEEDS_NOTHING;
+  const char *options = getenv("TIDEPOOL_OPTIONS");
+  char *rest = NULL, *list = COMMAND_JOIN(options ? options : "");
+  for (char *option = strtok_r(list, ",", &rest); option; option = strtok_r(NULL, ",", &rest))
+    need |= need_of(option);
+  return need;
+}
+
+/* The debug library replaces libtidepool as well, for programs that are linked with it: the loader takes a preloaded library
+ * for any that has its soname, wherever the program would look for it (DT_RPATH is before LD_LIBRARY_PATH). */
+preload_t preload_choose(const char *command, const char *given, preload_need_t need)
+{
+  bool is_debug = need & NEEDS_DEBUG && !given;
+  return (preload_t){.library = preload_find(command, is_debug ? PRELOAD_DEBUG_MALLOC : PRELOAD_MALLOC, given),
+                     .own = is_debug ? preload_find(command, PRELOAD_DEBUG_OWN, NULL) : NULL};
+}
+
 /* ---- the environment ---- */
 
 void preload_set(const char *command, const char *name, const char *value)

@@ -27,6 +27,11 @@ char *preload_installed(const char *name);
  * find, so this is found before. */
 char *preload_find(const char *command, const char *name, const char *given);
 
+/* What the options in the environment need: the debug library, and to see each object of a program that allocates from arenas
+ * of its own. An option that is off needs nothing. */
+typedef enum preload_need { NEEDS_NOTHING, NEEDS_DEBUG = 1 << 0, NEEDS_BLOCKS = 1 << 1 } preload_need_t;
+preload_need_t preload_need(void);
+
 /* Adds text to a variable of the environment, with the separator where there is some already. */
 void preload_set(const char *command, const char *name, const char *value);
 
@@ -39,6 +44,9 @@ typedef struct preload {
   const char *library; /* the program's malloc */
   const char *own;     /* what a program that is linked with libtidepool gets in its place (NULL: what the loader finds) */
 } preload_t;
+
+/* Chooses the plain libraries, or the debug libraries if they are needed. A library that is given is preloaded alone. */
+preload_t preload_choose(const char *command, const char *given, preload_need_t need);
 
 /* Becomes the program, with these libraries. A line says so if the program keeps its own malloc, and if CPython is told
  * something, or cannot be. */

@@ -165,8 +165,8 @@ int command_record(int count, char **arguments)
   };
   record_t record = {.file = "tidepool.recording", .frames = FRAMES_USUAL};
   argp_parse(&argp, count, arguments, ARGP_IN_ORDER, NULL, &record);
-  const char *library = preload_find("record", PRELOAD_MALLOC, record.library);
-  const char *recorder = preload_find("record", PRELOAD_RECORD, NULL);
-  set_wish(&record, library);
-  preload_become("record", &(preload_t){.before = recorder, .library = library}, record.program, PYTHON_BLOCKS_AND_NAMES);
+  preload_t libraries = preload_choose("record", record.library, preload_need());
+  libraries.before = preload_find("record", PRELOAD_RECORD, NULL);
+  set_wish(&record, libraries.library);
+  preload_become("record", &libraries, record.program, PYTHON_BLOCKS_AND_NAMES);
 }

@@ -16,7 +16,7 @@ typedef struct run {
   const char *library; /* NULL: the one that was installed with this program */
   char *options;       /* for TIDEPOOL_OPTIONS, each with a comma behind it */
   char **program;
-  bool leaks, has_sites, sees_blocks, needs_debug;
+  bool leaks, has_sites;
 } run_t;
 
 enum { KEY_STATS = 256, KEY_PROFILE, KEY_CHECKED, KEY_GUARDED, KEY_LEAKS, KEY_LIBRARY };
@@ -51,35 +51,12 @@ static void check_option(struct argp_state *state, const char *option)
   free(key);
 }
 
-/* The options that only the debug library has; tests/command compares them with the library's table. Some of them find little
- * in a program that allocates from arenas of its own. */
-static const struct {
-  const char *key;
-  bool sees_blocks;
-} debug_options[] = {
-  {"checked=", true}, {"leaks=", true},         {"profile=", true}, {"guarded=", false},        {"guard_sample=", false},
-  {"sites=", false},  {"sample_bytes=", false}, {"export=", false}, {"profile_signal=", false},
-};
-
-/* An option that is off needs no other library. */
-static void note_option(run_t *run, const char *option)
-{
-  for (size_t i = 0; i < sizeof debug_options / sizeof *debug_options; i++) {
-    const char *key = debug_options[i].key, *value = option + strlen(key);
-    if (strncmp(option, key, strlen(key)) != 0 || !strcmp(value, "0") || !strcmp(value, "none"))
-      continue;
-    run->needs_debug = true;
-    run->sees_blocks |= debug_options[i].sees_blocks;
-  }
-}
-
 /* A comma ends an option of the library, which knows no escape for it. */
 static void add_option(run_t *run, struct argp_state *state, const char *option)
 {
   if (strchr(option, ','))
     argp_error(state, "%s: an option cannot contain a comma", option);
   check_option(state, option);
-  note_option(run, option);
   run->options = COMMAND_JOIN(run->options ? run->options : "", option, ",");
 }
 
@@ -128,30 +105,15 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   }
 }
 
-/* Options that are set are kept but for those that are given here, and choose the library too. Without any the variable stays
- * as it is. */
-static void set_options(run_t *run)
+/* Options that are set are kept but for those that are given here. Without any the variable stays as it is. */
+static void set_options(char *given)
 {
-  char *given = run->options, *rest = NULL;
   const char *set = getenv("TIDEPOOL_OPTIONS");
   bool more = set && *set;
-  char *list = COMMAND_JOIN(more ? set : "");
-  for (char *option = strtok_r(list, ",", &rest); option; option = strtok_r(NULL, ",", &rest))
-    note_option(run, option);
   if (!given)
     return;
   given[strlen(given) - 1] = '\0';
   preload_set("run", "TIDEPOOL_OPTIONS", COMMAND_JOIN(more ? set : "", more ? "," : "", given));
-}
-
-/* A library that is given is preloaded alone. Otherwise the debug library replaces libtidepool as well, for programs that are
- * linked with it: the loader takes a preloaded library for any that has its soname, wherever the program would look for it
- * (DT_RPATH is before LD_LIBRARY_PATH). */
-static preload_t choose_libraries(const run_t *run)
-{
-  bool is_debug = run->needs_debug && !run->library;
-  return (preload_t){.library = preload_find("run", is_debug ? PRELOAD_DEBUG_MALLOC : PRELOAD_MALLOC, run->library),
-                     .own = is_debug ? preload_find("run", PRELOAD_DEBUG_OWN, NULL) : NULL};
 }
 
 int command_run(int count, char **arguments)
@@ -167,7 +129,8 @@ int command_run(int count, char **arguments)
   argp_parse(&argp, count, arguments, ARGP_IN_ORDER, NULL, &run);
   if (run.leaks && !run.has_sites) /* what many functions call says little */
     run.options = COMMAND_JOIN(run.options, "sites=8,");
-  set_options(&run);
-  preload_t libraries = choose_libraries(&run);
-  preload_become("run", &libraries, run.program, run.sees_blocks ? PYTHON_BLOCKS : PYTHON_AS_IT_IS);
+  set_options(run.options);
+  preload_need_t need = preload_need();
+  preload_t libraries = preload_choose("run", run.library, need);
+  preload_become("run", &libraries, run.program, need & NEEDS_BLOCKS ? PYTHON_BLOCKS : PYTHON_AS_IT_IS);
 }
