@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * The cursor goes through the yard from its beginning to its end, and then again. Between two places it leaves a page. Pages
- * that were closed become one mapping with their neighbours, so freed blocks use up addresses, and mappings only while they are
- * live. */
+ * The cursor passes through the area from its beginning to its end, again and again. It leaves one page between two places.
+ * Closed pages merge into one mapping with their neighbours: freed blocks cost only addresses. */
 #include "debug/guard_area.h"
 #include "size_class.h"
 #include "space/huge_range.h"
 
 enum {
-  SHARE_OF_LIMIT = 8,   /* of a limit on address space the yard takes this part */
-  LEAST_PAGES = 64,     /* or it is none */
-  LEAD_OF = 16,         /* of a yard this part, at most, */
-  LEAD_PAGES = 1 << 10, /* is of nobody at its beginning: what an access far in front of the first block meets */
-  NEAR_PAGES = 1 << 12, /* so far away an address may be from the place that it is put down to */
+  SHARE_OF_LIMIT = 8,   /* largest part of a limit on address space that the area takes */
+  LEAST_PAGES = 64,     /* smallest area */
+  LEAD_OF = 16,         /* largest part of an area */
+  LEAD_PAGES = 1 << 10, /* that no block uses, at its beginning: an access far in front of the first block faults there */
+  NEAR_PAGES = 1 << 12, /* largest distance at which a fault is attributed to a place */
   LEFT_AT_ONCE = 8
 };
 
@@ -62,7 +61,6 @@ guard_area_notes_t guard_area_notes(const guard_area_t *yard)
   return (guard_area_notes_t){yard->places, yard->place_of, places_size(yard), table_size(yard)};
 }
 
-/* Nothing of what is mapped here is touched before it is needed. */
 static bool map_all(guard_area_t *yard, char **start)
 {
   size_t page = os_page_size(), bytes = yard->bytes_most;
@@ -82,7 +80,7 @@ static bool map_all(guard_area_t *yard, char **start)
   return false;
 }
 
-/* The mappings are made with the lock held: it is once in the life of a process. */
+/* The mappings are made under the lock, because that happens once in the life of a process. */
 bool guard_area_begin(guard_area_t *yard)
 {
   if (__atomic_load_n(&yard->start, __ATOMIC_ACQUIRE))
@@ -96,7 +94,7 @@ bool guard_area_begin(guard_area_t *yard)
   return begun;
 }
 
-/* ---- what is known of blocks that were freed ---- */
+/* ---- freed blocks ---- */
 
 static void set_pages(guard_area_t *yard, const guard_area_place_t *place, uint32_t index)
 {
@@ -112,7 +110,6 @@ static void leave_freed(guard_area_t *yard, guard_area_place_t *place)
   yard->freed--;
 }
 
-/* Its addresses are of nobody then. */
 static void forget_place(guard_area_t *yard, guard_area_place_t *place)
 {
   set_state(place, GUARD_AREA_UNUSED);
@@ -136,9 +133,9 @@ static void enter_freed(guard_area_t *yard, guard_area_place_t *place)
   forget_place(yard, oldest);
 }
 
-/* ---- taking ---- */
+/* ---- allocation ---- */
 
-/* Returns the page behind what is live at or around [from, from + pages); 0: nothing is. */
+/* Returns the page behind the last live place in or around [from, from + pages); 0: there is none. */
 static size_t live_end(const guard_area_t *yard, size_t from, size_t pages)
 {
   for (size_t page = from + pages; page-- > from;) {
@@ -149,7 +146,7 @@ static size_t live_end(const guard_area_t *yard, size_t from, size_t pages)
   return 0;
 }
 
-/* What was freed there is forgotten, with the pages on both sides, which have to stay of nobody. */
+/* Forgets the freed blocks there. The range includes the pages on both sides, which must stay unused. */
 static void clear_away(guard_area_t *yard, size_t from, size_t pages)
 {
   for (size_t page = from; page < from + pages; page++) {
@@ -167,8 +164,7 @@ static size_t aligned_page(const guard_area_t *yard, size_t page, size_t alignme
   return page + (round_up(start, max_size(alignment, os_page_size())) - start) / os_page_size();
 }
 
-/* Finds so many pages with one of nobody on each side, from the cursor on; 0: there are none. Each step passes what is live, or
- * the end, and that once. */
+/* Finds `pages` pages between unused ones, from the cursor on; 0: none. Each step skips a live place, or wraps, once. */
 static size_t find_pages(guard_area_t *yard, size_t pages, size_t alignment)
 {
   bool again = false;
@@ -224,9 +220,9 @@ static guard_area_place_t *take_place(guard_area_t *yard, size_t size, size_t al
   return place;
 }
 
-/* ---- opening and closing ---- */
+/* ---- access ---- */
 
-/* What has no access is in no dump, or the dump of a debugger would be as long as the yard. */
+/* Inaccessible pages are excluded from dumps: a core dump would be as long as the area. */
 static bool open_place(const guard_area_t *yard, const guard_area_place_t *place)
 {
   bool done = os_open(guard_area_pages(yard, place), guard_area_pages_bytes(place));
@@ -246,8 +242,7 @@ static bool close_place(const guard_area_t *yard, const guard_area_place_t *plac
 static bool has_left(const guard_area_t *yard) { return __atomic_load_n(&yard->unclosed, __ATOMIC_RELAXED); }
 static void set_left(guard_area_t *yard, uint32_t first) { __atomic_store_n(&yard->unclosed, first, __ATOMIC_RELAXED); }
 
-/* Nobody may have the addresses again before they are closed: neither accessible memory nor its addresses may serve another
- * block. */
+/* The addresses are reused only after they are closed: neither accessible memory nor its addresses may serve another block. */
 static bool give_place(guard_area_t *yard, guard_area_place_t *place)
 {
   bool closed = !has_access(place) || close_place(yard, place);
@@ -264,7 +259,7 @@ static bool give_place(guard_area_t *yard, guard_area_place_t *place)
   return closed;
 }
 
-/* A few for one caller. */
+/* Retries a few places per call. */
 static void close_left(guard_area_t *yard)
 {
   bool closed = true;
@@ -316,7 +311,7 @@ static guard_area_place_t *place_at_page(const guard_area_t *yard, size_t page)
   return place && state_of(place) != GUARD_AREA_UNUSED ? place : NULL;
 }
 
-/* Of two that are equally near the lower one is named: most go past an end. */
+/* Chooses the lower of two places that are equally near: most accesses go past an end. */
 guard_area_place_t *guard_area_place_at(const guard_area_t *yard, const void *address, bool nearest)
 {
   if (!guard_area_holds(yard, address))
