@@ -29,7 +29,7 @@ LAYERS = [
               "blocks", "exhausted", "allocate", "free", "reallocate", "walk", "reset", "region", "options", "create"]),
     ("object_pool", ["types", "object_misuse", "watch", "array", "hot", "cache", "hooks", "registry", "capacity", "eviction",
                      "walk", "get", "put", "handle", "create"]),
-    ("api", ["fast_path", "pool", "heap", "profile", "malloc", "malloc_info", "new_delete", "loader", "stats"]),
+    ("api", ["fast_path", "pool", "questions", "heap", "profile", "malloc", "malloc_info", "new_delete", "loader", "stats"]),
     ("debug", ["system", "places", "linux_reader", "linux_tables", "linux_find_object", "linux_modules",
                "linux_expression", "linux_seen", "linux_registers", "linux_walk", "linux_stack", "linux_faults",
                "linux_memory", "linux_output", "linux_places", "messages", "sites", "sampling", "head_layout", "head",
@@ -45,7 +45,7 @@ LOW = {"base", "os", "misuse", "option", "size_class"}
 NARROW = {
     **{f"api/{unit}": {"base", "os", "misuse", "api/fast_path"} for unit in ("malloc", "malloc_info", "new_delete")},
     "api/loader": {"base", "os", "option", "heap"},
-    **{f"api/{unit}": LOW | {"heap", "object_pool", "api/fast_path"} for unit in ("pool", "profile", "stats")},
+    **{f"api/{unit}": LOW | {"heap", "object_pool", "api/fast_path"} for unit in ("pool", "profile", "questions", "stats")},
     **{f"object_pool/{unit}": LOW | {"heap", "object_pool", "space/gate", "space/metadata"}
        for unit in dict(LAYERS)["object_pool"]},
 }
