@@ -112,7 +112,7 @@ static void (*fork_prepare)(void), (*fork_parent)(void), (*fork_child)(void);
 static THREAD_LOCAL bool fork_locked; /* one for each thread, because several may fork at once */
 
 /* glibc's list of fork handlers has a lock, and grows by realloc() under it. fork() takes that lock again after our handler,
- * which holds the manager's locks. So no thread may be in the list then (api/fork_handlers.c). This mutex is the first in the
+ * which holds the manager's locks. So no thread may be in the list then (api/loader.c). This mutex is the first in the
  * order of locks, because its holder may allocate. */
 static pthread_mutex_t registrations = PTHREAD_MUTEX_INITIALIZER;
 
