@@ -40,7 +40,7 @@ typedef struct depots {
   uint32_t count;  /* magazines with entries in all depots, except the uncounted ones */
   uint32_t bound;  /* how many they may hold; grows while blocks move between threads */
   uint32_t shards; /* 0 until a magazine is put into a depot, then a power of two. Grows once, from DEPOT_SHARDS to `most`.
-                      Changes under the bin's lock */
+                    * Changes under the bin's lock */
   uint32_t most;
 } depots_t;
 

@@ -60,7 +60,7 @@ typedef struct bin {
   run_t *slabs[SLAB_LISTS];
 
   uint32_t partial_count; /* slabs in the partial lists */
-  uint32_t withheld;      /* outstanding blocks of a checked heap that no caller has (heap/quarantine.h); not under the lock */
+  uint32_t withheld;      /* outstanding blocks of a checked heap that no caller has (debug/quarantine.h); not under the lock */
   size_t slab_count;
   size_t outstanding;
   size_t held_bytes;
