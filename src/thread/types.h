@@ -15,10 +15,9 @@ typedef struct heap_cache {
   bool due;     /* for a tick of its thread: it may have magazines. Changed by its owner and the heap's end */
   bool claimed; /* by another thread that flushes it */
   struct thread *owner;
-  uint64_t stamp;      /* of its magazines, as other threads last saw them */
-  uint32_t unused_for; /* looks since the stamp changed. Under threads_lock */
-  struct heap_cache *reach_next,
-    **reach_link; /* in the heap's list of caches within reach; the link is NULL if it is in no list */
+  uint64_t stamp;                              /* of its magazines, as other threads last saw them */
+  uint32_t unused_for;                         /* looks since the stamp changed. Under threads_lock */
+  struct heap_cache *reach_next, **reach_link; /* in the heap's list of caches within reach; link NULL: in no list */
   magazines_t magazines;
   cache_t cache;
 } heap_cache_t;
@@ -87,9 +86,8 @@ typedef struct thread {
   cache_t *ready; /* default_magazines.cache if the fast paths find it, or NULL */
   magazines_t default_magazines;
   spares_t spares;
-  heap_cache_t *
-    *chains; /* hash table of its caches by the heap's address, with at least as many heads as caches. Under threads_lock */
-  uint32_t chains_log2; /* of the number of heads */
+  heap_cache_t **chains; /* hash table of its caches by heap address, with no fewer heads than caches. Under threads_lock */
+  uint32_t chains_log2;  /* of the number of heads */
   uint32_t cache_count;
   heap_cache_t *due_first, *due_last; /* caches that may have magazines, the next to be ticked first. Under threads_lock */
   uint32_t due_count;
