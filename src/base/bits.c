@@ -54,8 +54,7 @@ size_t bits_count(const word_t *map, size_t from, size_t to)
   return word ? count + bits_set_in(word) : count;
 }
 
-/* `flip` is all ones to find a clear bit. The result is limited to `to`, because the last word may have bits beyond the
- * range. */
+/* `flip` is all ones to find a clear bit. The last word may have bits beyond `to`, so the result is limited. */
 static size_t next_bit(const word_t *map, size_t from, size_t to, word_t flip)
 {
   if (from >= to)

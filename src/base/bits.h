@@ -15,9 +15,8 @@
 #define INTERNAL    __attribute__((visibility("hidden"))) /* for variables of hot paths: accessed without the GOT */
 #define COLD        __attribute__((noinline, cold))
 
-/* Marks a rare step of a fast path in a header, together with NOINLINE or COLD. Each file gets its own copy, so the compiler
- * sees which registers the step preserves, and the fast path saves none. This saves two to four instructions in a get of an
- * object pool. */
+/* Marks a rare step of a fast path in a header, with NOINLINE or COLD. Each file has its own copy, so the compiler knows which
+ * registers it preserves, and the fast path saves none. A get of an object pool has two to four instructions less. */
 #define OWN_COPY static __attribute__((unused))
 
 /* Marks a function that reads, without a lock, data that its owner may change at any moment. The race is intended: the result
@@ -40,8 +39,8 @@ static inline unsigned log2_floor(size_t n) { return ADDRESS_BITS - 1 - (unsigne
 static inline size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 static inline size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
 
-/* These return the position of the highest and of the lowest set bit; `bits` is not 0. A 32-bit processor has an instruction
- * for 32 bits. For 64 bits gcc would call its library. */
+/* Return the position of the highest and of the lowest set bit of a word that is not 0. On 32-bit machines gcc would call a
+ * function for a 64-bit __builtin_ctzll(). */
 static inline unsigned highest_of_64(uint64_t bits) { return 63 - (unsigned)__builtin_clzll(bits); }
 static inline unsigned lowest_of_64(uint64_t bits)
 {
@@ -73,7 +72,7 @@ static inline unsigned bits_set_in(word_t word) { return (unsigned)__builtin_pop
 #endif
 enum { WORD_BITS = 1 << WORD_LOG2 };
 
-static inline word_t bit_of(size_t i) { return (word_t)1 << i % WORD_BITS; } /* within its word */
+static inline word_t bit_of(size_t i) { return (word_t)1 << i % WORD_BITS; }
 static inline bool bit_test(const word_t *map, size_t i) { return map[i / WORD_BITS] >> (i % WORD_BITS) & 1; }
 static inline void bit_set(word_t *map, size_t i) { map[i / WORD_BITS] |= (word_t)1 << (i % WORD_BITS); }
 static inline void bit_clear(word_t *map, size_t i) { map[i / WORD_BITS] &= ~((word_t)1 << (i % WORD_BITS)); }
@@ -95,8 +94,7 @@ size_t bits_count(const word_t *map, size_t from, size_t to);
 size_t bits_next_set(const word_t *map, size_t from, size_t to);
 size_t bits_next_clear(const word_t *map, size_t from, size_t to);
 
-/* Returns the last set bit at or below `from`; 0 if there is none. It needs no lock if the bit it finds does not change during
- * the call. Other bits of the same words may change. */
+/* Returns the last set bit at or below `from`; 0 if there is none. Needs no lock if that bit stays set, whatever others do. */
 size_t bits_previous_set(const word_t *map, size_t from);
 
 /* ---- bit tree ----
@@ -131,7 +129,6 @@ void bit_tree_fill(bit_tree_t *tree, size_t bits);
 static inline word_t word_load(const word_t *word) { return __atomic_load_n(word, __ATOMIC_RELAXED); }
 static inline void word_store(word_t *word, word_t bits) { __atomic_store_n(word, bits, __ATOMIC_RELAXED); }
 
-/* Returns word `w` of level 0. Needs no lock. */
 static inline word_t bit_tree_word(const bit_tree_t *tree, size_t w) { return word_load(&tree->level[0][w]); }
 
 static inline bool bit_tree_test(const bit_tree_t *tree, size_t i) { return bit_test(tree->level[0], i); }
@@ -153,8 +150,7 @@ static inline void bit_tree_set_bits(bit_tree_t *tree, size_t w, word_t bits)
 static inline void bit_tree_set(bit_tree_t *tree, size_t i) { bit_tree_set_bits(tree, i / WORD_BITS, bit_of(i)); }
 
 /* Clears `bits` in word `w` of level 0; all of them are set before. Higher levels change only if the word becomes empty.
- * `lowest` must never be too high. It may be too low afterwards: bit_tree_lowest() then finds an empty word there and
- * searches. */
+ * `lowest` may become too low, which bit_tree_lowest() corrects, but never too high. */
 static inline void bit_tree_clear_bits(bit_tree_t *tree, size_t w, word_t bits)
 {
   word_t *word = tree->level[0] + w, left = word_load(word) & ~bits;

@@ -16,7 +16,7 @@ enum {
   CLASS_EXACT = 8,                            /* shorter stretches have one class for each length */
   CLASS_LONG = CLASS_STEPS * (WORD_LOG2 - 1), /* stretches of WORD_BITS granules */
   SHORT_ROWS = CLASS_LONG - CLASS_FIRST,
-  LONG_MOST = (CLASSES - CLASS_LONG) / CLASS_STEPS, /* in doublings */
+  LONG_MOST = (CLASSES - CLASS_LONG) / CLASS_STEPS,
 };
 
 /* ---- classes ---- */
@@ -58,16 +58,14 @@ static inline size_t windows_of(size_t words, unsigned k) { return ((words - 1) 
 
 static inline size_t window_of(unsigned c, size_t from) { return from >> (WORD_LOG2 + doubling_of(c)); }
 
-/* A row of at most WORD_BITS windows takes whole bytes, and is read and written as a word that begins there. A longer row takes
- * whole words. It has one more word, its parts, which says which of its words are not empty. Only the first classes have longer
- * rows. */
+/* A row of at most WORD_BITS windows takes whole bytes, and is accessed as a word that begins there. A longer row takes whole
+ * words. It also has a word of parts, which says which of its words are not empty. Only the first classes have longer rows. */
 static inline size_t row_bytes(size_t words, unsigned k)
 {
   size_t windows = windows_of(words, k);
   return windows > WORD_BITS ? bits_words(windows) * sizeof(word_t) : (windows + 7) / 8;
 }
 
-/* Returns how many doublings have longer rows. */
 static inline unsigned doublings_of_longer_rows(size_t words)
 {
   return words > WORD_BITS ? log2_floor((words - 1) / WORD_BITS) + 1 : 0;
@@ -80,8 +78,7 @@ static inline unsigned longer_rows_end(size_t words)
 
 static inline bool has_longer_row(const granules_t *g, unsigned c) { return c < g->longer_rows_end; }
 
-/* The words in front of the rows hold, downwards: the mask of a short class's row, the offsets of the rows of each doubling,
- * and the parts of the longer rows. */
+/* In front of the rows are, downwards: the mask of a short class's row, the offset of each doubling's rows, and all parts. */
 enum {
   STARTS_IN_WORD = sizeof(word_t) / sizeof(uint32_t),
   STARTS_WORDS = 1 + (LONG_MOST + STARTS_IN_WORD - 1) / STARTS_IN_WORD
@@ -120,8 +117,7 @@ static inline word_t row_load(const char *at)
 
 static inline void row_store(char *at, word_t word) { memcpy(at, &word, sizeof word); }
 
-/* Returns the mask of a short row's own bits in the word that begins at the row. The other bits belong to the rows behind
- * it. */
+/* Returns the mask of a short row's own bits in its word. The other bits belong to the rows behind it. */
 static inline word_t own_bits(const granules_t *g, unsigned c)
 {
   return likely(c < CLASS_LONG) ? g->rows[-1] : ~(word_t)0 >> (WORD_BITS - windows_of(g->words, doubling_of(c)));

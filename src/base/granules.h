@@ -52,8 +52,7 @@ typedef struct granules {
   uint16_t longer_rows_end; /* the first class whose row is at most one word */
 } granules_t;
 
-/* Returns the bytes of the index for `count` granules. granules_init() takes an index that is aligned to 8 bytes, and frees all
- * granules. */
+/* Returns the bytes of the index for `count` granules. granules_init() takes an 8-byte aligned index and frees all granules. */
 size_t granules_index_bytes(size_t count);
 void granules_init(granules_t *g, void *index, size_t count);
 
@@ -87,11 +86,9 @@ bool granules_find(const granules_t *g, size_t count, granule_fit_t *fit);
  * request's own class and 32 of higher classes, and may miss an aligned hole among many that are not. */
 bool granules_find_aligned(const granules_t *g, size_t count, size_t alignment, size_t first, granule_fit_t *fit);
 
-/* Returns the longest request that granules_find() can serve. */
 size_t granules_longest(const granules_t *g);
 
-/* These are for an owner that can pay for at most `room` granules of unused pages. They visit every free stretch.
- * granules_find_within() tries the lowest and the highest place of each. */
+/* For an owner that can pay for `room` granules of unused pages. Visit every free stretch, the first at both of its ends. */
 bool granules_find_within(const granules_t *g, size_t count, size_t alignment, size_t first, size_t room, granule_fit_t *fit);
 size_t granules_longest_within(const granules_t *g, size_t room);
 
@@ -113,18 +110,15 @@ size_t granules_cut(granules_t *g, size_t count, granules_open_fn *open, void *c
 size_t granules_give(granules_t *g, size_t from, size_t to);
 size_t granules_shorten(granules_t *g, size_t to, size_t new_to);
 
-/* A block ends at `to`. granules_behind() returns how many free granules follow it; granules_lengthen() adds some of them to
- * it. */
+/* A block ends at `to`. granules_behind() counts the free granules behind it; granules_lengthen() adds some of them to it. */
 size_t granules_behind(const granules_t *g, size_t to);
 void granules_lengthen(granules_t *g, size_t to, size_t new_to);
 
-/* Returns whether a live block begins at `i`. */
 static inline bool granules_begins(const granules_t *g, size_t i)
 {
   return i < g->count && bit_test(g->map, i) && !bit_test(g->map, i + 1);
 }
 
-/* Returns the first 0 at or behind `i`. */
 size_t granules_next_zero(const granules_t *g, size_t i);
 
 /* Returns WORD_BITS bits from `i` on, out of two words. */
@@ -150,8 +144,7 @@ size_t granules_around_beside(const granules_t *g, size_t i, size_t *end);
 /* Returns the beginning of the first live block at or behind `i`; GRANULES_NONE if there is none. */
 size_t granules_next(const granules_t *g, size_t i);
 
-/* For checks: the row of a class, and the class and window of a free stretch. granules_window() returns GRANULES_NONE if the
- * stretch is too short for any class. */
+/* For checks: the row of a class, and the class and window of a free stretch; GRANULES_NONE if the stretch is too short. */
 typedef struct granule_row {
   const char *bits;    /* words, maybe not aligned; NULL if the class does not exist */
   const word_t *parts; /* NULL if the row is at most one word */

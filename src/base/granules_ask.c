@@ -38,7 +38,6 @@ size_t granules_around(const granules_t *g, size_t i)
   return bits_previous_set(g->map, i);
 }
 
-/* A free stretch ends where the next block begins, or at the end. */
 size_t granules_next(const granules_t *g, size_t i)
 {
   if (i < g->count && !bit_test(g->map, i))
@@ -50,8 +49,7 @@ size_t granules_next(const granules_t *g, size_t i)
 
 /* ---- places that the owner can pay for ---- */
 
-/* Returns the beginning and the end of the first free stretch at or behind `i`, where a block or a stretch begins. Returns
- * GRANULES_NONE if there is none. */
+/* Returns the first free stretch at or behind `i`, the beginning of a block or stretch; GRANULES_NONE if there is none. */
 static size_t next_stretch(const granules_t *g, size_t i, size_t *end)
 {
   while (granules_begins(g, i))
@@ -114,7 +112,6 @@ size_t granules_longest_within(const granules_t *g, size_t room)
  * The owner may change the granules meanwhile. The bits of a block do not change while it is live, though other bits of its
  * words may. Bits of other blocks may be inconsistent, but never lead out of the map. */
 
-/* Returns the longest run of ones in a word. */
 static size_t longest_run(word_t word)
 {
   size_t length = 0;

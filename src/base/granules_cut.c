@@ -53,8 +53,7 @@ static inline word_t stretches_of_word(const granules_t *g, size_t w)
   return word & ~(word << 1 | before >> (WORD_BITS - 1)) & (word >> 1 | next << (WORD_BITS - 1));
 }
 
-/* Finds the lowest free stretch of at least `least` and fewer than `end` granules among those that begin in word `w`; `end` is
- * at most WORD_BITS. */
+/* Finds the lowest free stretch of `least` to `end` - 1 granules that begins in word `w`; `end` is at most WORD_BITS. */
 static ALWAYS_INLINE bool find_in_word(const granules_t *g, size_t w, size_t least, size_t end, word_t left, granule_fit_t *fit)
 {
   for (; left; left &= left - 1) {
@@ -201,9 +200,8 @@ static unsigned find_aligned_in_class(const granules_t *g, unsigned c, unsigned 
   return tries;
 }
 
-/* Aligned blocks leave aligned holes, so the search begins with the request's own class. Next comes a stretch that has room
- * wherever it begins. The last resort is shorter stretches, the longest first, because they are the likeliest to have an
- * aligned place. */
+/* Aligned blocks leave aligned holes, so the request's own class comes first. Next is a stretch with room wherever it begins.
+ * The last resort is shorter stretches, the longest first, because they are the likeliest to fit. */
 bool granules_find_aligned(const granules_t *g, size_t count, size_t alignment, size_t first, granule_fit_t *fit)
 {
   aligned_t a = {count, alignment, first};
@@ -234,8 +232,7 @@ static size_t longest_in_window(const granules_t *g, unsigned c, size_t window)
   return longest;
 }
 
-/* Tries as many windows of the highest class as granules_find() does, so it returns no length that granules_find() would
- * miss. */
+/* Tries as many windows of the highest class as granules_find() does, so granules_find() finds the result. */
 size_t granules_longest(const granules_t *g)
 {
   size_t longest = 0;
@@ -262,8 +259,7 @@ size_t granules_unused(const granules_t *g, size_t from, size_t to)
   return bit_test(g->used, end - 1) ? sum : sum - (end * GRANULE_PAGE - granules_page_end(g, end - 1));
 }
 
-/* Returns the stretch that would be free if the kept block at `kept` were given, with the kept blocks behind it up to the next
- * live block. It includes the free granules in front of the first. */
+/* Returns the stretch that would be free if the kept block at `kept` and those behind it, up to a live block, were given. */
 static granule_piece_t piece_from(const granules_t *g, size_t kept)
 {
   granule_piece_t piece = {.from = kept ? first_of_stretch(g, kept - 1) : 0, .to = kept};
@@ -316,7 +312,6 @@ static inline void set_bits(word_t *map, size_t from, size_t to)
   word[1] |= mask >> 1 >> (WORD_BITS - 1 - from % WORD_BITS);
 }
 
-/* Blocks that are longer than a page are rare. */
 static inline bool pages_are_used(const granules_t *g, size_t from, size_t to)
 {
   size_t page = granules_page(from), last = granules_page(to - 1);

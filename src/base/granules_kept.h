@@ -13,7 +13,7 @@
 #include "base/granules.h"
 
 enum {
-  KEPT_LONGEST = 32,  /* granules */
+  KEPT_LONGEST = 32,  /* in granules */
   KEPT_COUNT = 32000, /* granules of the smallest memory that keeps blocks: 500 KiB */
   KEPT_LENGTHS = 0,   /* index of the bitmap of lengths, since no block has length 0 */
   KEPT_WORDS = ((KEPT_LONGEST + 1) * sizeof(uint32_t) + sizeof(word_t) - 1) / sizeof(word_t)
@@ -70,7 +70,6 @@ typedef struct granule_piece {
 } granule_piece_t;
 granule_piece_t granules_longest_piece(const granules_t *g);
 
-/* Returns the index that was given to granules_init(). */
 static inline void *granules_index(const granules_t *g) { return g->map - 1 - (granules_can_keep(g) ? KEPT_WORDS : 0); }
 
 #endif

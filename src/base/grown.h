@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT
- *
- * Structs of the public interface grow at their end. The caller passes the size that it was compiled with, which says which
- * fields it knows. */
+ * Structs of the public interface grow at their end. Callers pass the size that they were compiled with. */
 #ifndef GROWN_H
 #define GROWN_H
 
@@ -21,7 +19,6 @@ static inline bool grown_take(void *own, size_t own_size, const void *given, siz
   return true;
 }
 
-/* Copies a result into `size` bytes. */
 static inline void grown_give(void *to, size_t size, const void *own, size_t own_size)
 {
   memset(to, 0, size);

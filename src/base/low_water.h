@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A low-water mark is the least stock during a whole purge delay: so much was not needed. The delay is divided into epochs, and
- * the mark keeps the least of each.
+ * A low-water mark is the least stock during a purge delay: so much was not needed. The delay has several epochs.
  *
  * Example: the stock was at least 80 in the current epoch, and 30, 50 and 60 in the three before. So 30 were not needed. */
 #ifndef LOW_WATER_H
@@ -30,8 +29,7 @@ static inline void low_water_lessen(low_water_t *low, size_t removed)
     low->least[i] -= (uint32_t)min_size(low->least[i], removed);
 }
 
-/* Returns how many epochs have passed since `began_ms`. `now_ms` may be earlier: another thread may have read the clock
- * later. */
+/* Returns how many epochs have passed since `began_ms`, which another thread may have read later than `now_ms`. */
 static inline size_t low_water_epochs(uint64_t began_ms, uint64_t now_ms, uint32_t delay_ms)
 {
   uint32_t epoch_ms = delay_ms / LOW_WATER_EPOCHS;
@@ -40,8 +38,7 @@ static inline size_t low_water_epochs(uint64_t began_ms, uint64_t now_ms, uint32
   return epoch_ms ? (size_t)((now_ms - began_ms) / epoch_ms) : LOW_WATER_EPOCHS;
 }
 
-/* Ends the current epoch, which may have lasted as long as several. Returns the stock that was not needed in the last four
- * epochs. */
+/* Ends the current epoch, or several at once. Returns the stock that was not needed in the last four epochs. */
 static inline size_t low_water_tick(low_water_t *low, size_t stock, size_t epochs)
 {
   uint32_t unneeded = (uint32_t)stock, current = low->least[0];

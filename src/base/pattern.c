@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT
- *
- * The memory may be megabytes, so the search compares vectors, which compilers turn into the widest of the machine. Then it
- * looks for the byte. */
+ * The search compares vectors, because memory may be megabytes, and then looks for the byte. */
 #include "base/pattern.h"
 #include "base/bits.h"
 #include <string.h>

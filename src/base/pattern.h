@@ -14,8 +14,7 @@ typedef struct pattern {
 
 void pattern_fill(void *start, size_t size, pattern_t pattern);
 
-/* Returns the first byte in [from, to) that differs from the pattern, which begins at `from`; NULL if there is none. Other
- * threads may write to the memory meanwhile. */
+/* Returns the first byte in [from, to) that differs from the pattern, or NULL. Other threads may write meanwhile. */
 const char *pattern_find_other(const char *from, const char *to, pattern_t pattern);
 
 /* The pattern of freed memory of checked heaps and of free objects of checked pools: 0x1deadb0b as a word. dead_find_written()

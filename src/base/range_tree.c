@@ -27,8 +27,7 @@ static void split(range_t *tree, uintptr_t address, range_t **below, range_t **a
   *below = *above = NULL;
 }
 
-/* Joins two trees; everything in `below` begins before everything in `above`. The node with the higher priority becomes the
- * parent, which keeps the heap order. */
+/* Joins two trees: all of `below` begins before all of `above`. The higher priority becomes the parent, as in a heap. */
 static void merge(range_t **root, range_t *below, range_t *above)
 {
   while (below && above)
@@ -61,8 +60,7 @@ void range_remove(range_t **root, range_t *range)
   merge(root, range->left, range->right);
 }
 
-/* Each step to the right reaches a range that begins later, so the last range from which the search went right is the
- * result. */
+/* Each step to the right reaches a later range, so the last range from which the search went right is the result. */
 range_t *range_at_or_below(range_t *root, uintptr_t address)
 {
   range_t *found = NULL;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ranges of addresses in order: finds the range that holds an address, and the next one. A node is a field of the record that
- * it stands for.
+ * Ranges of addresses in order: finds the range that holds an address, and the next one. A node is a field of its record.
  *
- * The tree is a treap: a search tree by address and a heap by priority, where the priority is a scrambled address. Its shape is
- * that of a search tree filled in random order, whatever the order of insertion: about 2 ln n levels, 25 for 60,000 ranges (R.
- * Seidel and C. Aragon, "Randomized search trees", 1996). */
+ * The tree is a treap: a search tree by address and a heap by priority, which is a scrambled address. Its shape is that of a
+ * search tree filled in random order, whatever the order of insertion: about 2 ln n levels, 25 for 60,000 ranges (R. Seidel and
+ * C. Aragon, "Randomized search trees", 1996). */
 #ifndef BASE_RANGE_TREE_H
 #define BASE_RANGE_TREE_H
 

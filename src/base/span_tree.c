@@ -42,8 +42,7 @@ __attribute__((always_inline)) static inline size_t longest_in(word_t word)
   return n;
 }
 
-/* The empty and the full word are special: longest_in() finds no stretch in the empty one, and the full one has no clear bit
- * that ends the counts. */
+/* longest_in() finds nothing in an empty word, and a full word has no clear bit that ends the counts. */
 static uint64_t leaf_of(word_t word)
 {
   if (!word)
@@ -62,7 +61,6 @@ __attribute__((always_inline)) static inline uint64_t join(uint64_t left, uint64
   return node_of(low, high, max_size(across, max_size(longest_of(left), longest_of(right))));
 }
 
-/* Returns the bits that differ from the old node. */
 static uint64_t set_node(uint64_t *node, uint64_t value)
 {
   uint64_t changed = *node ^ value;
@@ -133,8 +131,7 @@ void span_clear(span_tree_t *tree, size_t from, size_t to)
   renew(tree, from / WORD_BITS, (to - 1) / WORD_BITS);
 }
 
-/* Descends into the lowest part that has such a stretch. A stretch across the border begins left of everything in the right
- * part, so it is tried before the right part. */
+/* Descends into the lowest part with such a stretch. A stretch across the border comes before the right part. */
 size_t span_find(const span_tree_t *tree, size_t n)
 {
   if (longest_of(tree->node[1]) < n)

@@ -25,8 +25,8 @@ typedef struct span_tree {
   uint32_t leaves; /* a power of two, at least the words of the bitmap */
 } span_tree_t;
 
-enum { SPAN_LENGTH_BITS = 21 };                              /* three lengths in a node */
-#define SPAN_BITS_MOST ((size_t)1 << (SPAN_LENGTH_BITS - 1)) /* in a bitmap */
+enum { SPAN_LENGTH_BITS = 21 }; /* three lengths in a node */
+#define SPAN_BITS_MOST ((size_t)1 << (SPAN_LENGTH_BITS - 1))
 #define SPAN_NONE      SIZE_MAX
 
 /* Returns the number of words that `node` needs for a bitmap of `bits` bits. */
@@ -38,7 +38,6 @@ void span_tree_init(span_tree_t *tree, word_t *map, uint64_t *node, size_t bits)
 /* Does not touch `map` and `node`, which must read as zero. */
 void span_tree_of_zeroes(span_tree_t *tree, word_t *map, uint64_t *node, size_t bits);
 
-/* Ranges are [from, to). */
 void span_set(span_tree_t *tree, size_t from, size_t to);
 void span_clear(span_tree_t *tree, size_t from, size_t to);
 

@@ -19,8 +19,7 @@ void text_string(text_t *text, const char *string)
     text_char(text, *string++);
 }
 
-/* Removes and returns the last digit. On a 32-bit machine a 64-bit division is a library function of 0.7 KB, so this divides by
- * long division, 16 bits at a time. */
+/* Removes and returns the last digit by long division: on a 32-bit machine, 64-bit division is a library function of 0.7 KB. */
 static unsigned take_digit(uint64_t *number, unsigned base)
 {
   if (ADDRESS_BITS > 32) {
@@ -97,8 +96,7 @@ static size_t character_length(const char *string)
   return wrong ? 0 : length;
 }
 
-/* Returns the end of a text truncated at `end` so that its last character is whole. A character has at most three bytes behind
- * its first one. */
+/* Returns the end of a text truncated at `end`, without a cut character. At most three bytes follow a character's first one. */
 static size_t end_of_whole(const char *buffer, size_t end)
 {
   size_t start = end;
