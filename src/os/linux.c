@@ -3,8 +3,7 @@
  * Linux with glibc or another libc that has pthread_atfork().
  *
  * A small program pays for each part of the C library that startup touches: a page fault makes 64 KiB of it resident. So
- * startup code uses getauxval(), mmap() and syscall(), which lie together, instead of sysconf(), getrlimit() and
- * secure_getenv(). */
+ * startup uses getauxval(), mmap() and syscall(), which lie together, and not sysconf(), getrlimit() or secure_getenv(). */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -57,8 +56,7 @@ bool os_forbid(bool forbid)
 
 uint64_t os_forbidden_count(void) { return __atomic_load_n(&forbidden_count, __ATOMIC_RELAXED); }
 
-/* Returns whether a call must fail because of os_forbid(), and counts it. The count shows how often a program would have
- * entered the system. */
+/* Returns whether os_forbid() makes a call fail, and counts it. The count shows how often a program would enter the system. */
 static bool refused(void)
 {
   if (unlikely(forbidden))
@@ -66,8 +64,7 @@ static bool refused(void)
   return forbidden;
 }
 
-/* malloc() and free() must not change errno when they succeed. So every function here saves and restores it around system
- * calls. */
+/* malloc() and free() must not change errno when they succeed, so every function here preserves it. */
 static void *map_with(size_t size, int protection)
 {
   if (refused())
@@ -186,8 +183,7 @@ void *os_reserve(size_t size)
 
 bool os_open(void *address, size_t size) { return !refused() && make_writable(address, size); }
 
-/* A new mapping merges with its untouched neighbours. If the system has no room for a new mapping, this removes the access and
- * then the memory. */
+/* A new mapping merges with its untouched neighbours. If there is no room for one, the pages lose access and then memory. */
 bool os_close(void *address, size_t size)
 {
   if (refused())
@@ -217,9 +213,9 @@ uint64_t os_random(unsigned turn)
 /* Chooses the stretch by an address that the kernel has chosen. */
 #if UINTPTR_MAX > UINT32_MAX
 /* The kernel maps from the top downwards, close to existing mappings, so the stretch is far below one of them. Programs and
- * their break are in the middle, at two thirds of the address space. The thread sanitizer has shadows everywhere except in the
- * topmost 1.5 TiB. If the kernel maps upwards from a low address (valgrind, some emulators), the stretch is above its mappings.
- * If the program has mapped everything near, later attempts look anywhere. */
+ * their break are in the middle, at two thirds of the address space. The thread sanitizer has shadows except in the topmost 1.5
+ * TiB. If the kernel maps upwards from a low address (valgrind, some emulators), the stretch is above its mappings. Later
+ * attempts look anywhere, if the program has mapped everything near. */
 enum {
   WINDOW_SHARE = 8, /* the stretch is this part of the address space, and begins in a range of the same length */
   WINDOW_SHARE_OF_SHADOWS =
@@ -260,8 +256,7 @@ static uintptr_t stretch_near(uintptr_t chosen, unsigned attempt, size_t *length
 }
 #endif
 
-/* Maps and unmaps a page to see where the kernel maps by itself. The stretch begins at random, so that programs cannot predict
- * the addresses of blocks. */
+/* A page is mapped to see where the kernel maps. The stretch is random, so that programs cannot predict addresses of blocks. */
 char *os_window(unsigned attempt, size_t *size)
 {
   char *probe = attempt < WINDOW_ATTEMPTS ? map(os_page_size()) : NULL;
@@ -272,7 +267,6 @@ char *os_window(unsigned attempt, size_t *size)
   return (char *)round_down(start, OS_WINDOW_ALIGNMENT);
 }
 
-/* Returns 0 or the error. */
 static int advise(void *address, size_t size, int advice)
 {
   int saved = errno;
@@ -324,8 +318,7 @@ void os_split_huge_page(void *address)
     advise(address, os_page_size(), MADV_COLD);
 }
 
-/* Linux 5.14 and later report missing memory. Older kernels need a touch of each page, which ends the program without
- * memory. */
+/* Linux 5.14 and later report missing memory. On older kernels each page is touched, which ends the program without memory. */
 bool os_prefault(void *address, size_t size)
 {
   if (refused())

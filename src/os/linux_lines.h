@@ -85,8 +85,7 @@ static inline uint64_t read_hex(const char **at)
   }
 }
 
-/* Reads a range such as 7f5e0a000000-7f5e0a026000, which begins the line of a mapping. Returns its end; NULL if there is
- * none. */
+/* Reads the range that begins a mapping's line: 7f5e0a000000-7f5e0a026000. Returns its end; NULL if there is none. */
 static inline const char *read_range(const char *at, uintptr_t *start, uintptr_t *end)
 {
   const char *line = at;

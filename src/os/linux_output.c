@@ -57,8 +57,7 @@ static bool write_all(int file, const char *text, size_t length) { return os_wri
 
 void os_write_error(const char *text, size_t length) { (void)write_all(STDERR_FILENO, text, length); }
 
-/* Records at program start whether standard error is closed. At startup of the manager, another file may have its
- * descriptor. */
+/* Records at program start whether standard error is closed. Later another file may have its descriptor. */
 static bool was_closed;
 __attribute__((constructor)) static void note_error(void)
 {

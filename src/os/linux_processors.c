@@ -55,8 +55,7 @@ unsigned os_processor(void)
   return processor < 0 ? 0 : rank_of((unsigned)processor);
 }
 
-/* Numbers the usable processors. A container, or a node of a large machine, often has every second processor, or the upper
- * half. *end is behind the last usable one. */
+/* Numbers the usable processors; *end is behind the last. A container often has every second processor, or the upper half. */
 static unsigned note_ranks(const cpu_set_t *usable, size_t bytes, unsigned *end)
 {
   unsigned count = 0, total = (unsigned)CPU_COUNT_S(bytes, usable);

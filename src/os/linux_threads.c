@@ -45,8 +45,7 @@ static bool create_late_key(pthread_key_t *late, void (*at_exit)(void *))
   return count > 0;
 }
 #else
-/* musl has 128 keys, and returns the next free one behind the previous. This holds at most two at a time, so that other threads
- * find one, until it has the last. */
+/* musl has 128 keys, and returns the next free one. This holds at most two at a time, so other threads find one. */
 static bool create_late_key(pthread_key_t *late, void (*at_exit)(void *))
 {
   pthread_key_t next;
@@ -139,7 +138,6 @@ static void prepare_fork(void)
   fork_prepare();
 }
 
-/* Releases the locks in reverse order. */
 static void end_in_parent(void)
 {
   bool locked = fork_locked;
@@ -158,9 +156,8 @@ static void end_in_child(void)
   fork_child();
 }
 
-/* glibc removes a library's handlers when exit() finalizes the library. A fork of another thread that is between two handlers
- * would never release the locks of the first. Handlers without a library stay. The manager is never unloaded before the process
- * ends. */
+/* glibc removes a library's handlers when exit() finalizes it. A fork between two handlers would then never release the locks.
+ * So the handlers belong to no library. The manager is never unloaded before the process ends. */
 #ifdef __GLIBC__
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library);
 static int register_handlers(void) { return __register_atfork(prepare_fork, end_in_parent, end_in_child, NULL); }

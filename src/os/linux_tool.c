@@ -2,8 +2,7 @@
  *
  * Valgrind recognizes a sequence of instructions that has no effect, and handles the request that a register points to. The
  * request numbers are part of its stable interface. Valgrind does not tell which tool runs, but a tool with a malloc preloads a
- * library of its name. Tools that do not watch memory (callgrind, cachegrind, none) have none. The program then behaves as
- * without valgrind. */
+ * library of its name. Tools without one (callgrind, cachegrind, none) do not watch memory, and change nothing. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -156,8 +155,8 @@ void os_look_for_tool(void)
 
 /* ---- blocks of the C library ---- */
 
-/* Looked up only when needed, because in many programs malloc is another allocator. A static program has no dlsym(). A library
- * that is malloc itself would find itself. */
+/* Looked up only when needed: in many programs malloc is another allocator. Static programs have no dlsym(), and a library that
+ * is malloc itself would find itself. */
 #pragma weak dlsym
 
 typedef struct c_library {

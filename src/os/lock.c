@@ -14,8 +14,7 @@ enum {
 
 THREAD_LOCAL bool lock_may_be_own;
 
-/* Returns whether a thread that is about to end the process continues without the lock. It may itself hold the lock further up
- * the stack, and then nobody would open it. */
+/* Returns whether a thread that is about to end the process continues without the lock, which it may hold itself. */
 static bool stop_waiting(unsigned waits)
 {
   static bool given_up; /* later waits give up at once: the thread may meet the lock many times */
@@ -25,9 +24,8 @@ static bool stop_waiting(unsigned waits)
   return true;
 }
 
-/* Sleepers wait until they are woken. Only a thread that ends the process has a timeout: if thousands of sleepers had one, so
- * many would be awake at any moment that the holder hardly ran. The lock is then taken as 2, not 1, because there may be other
- * sleepers. */
+/* Sleepers wait until they are woken; only a thread that ends the process has a timeout. If thousands of sleepers had one, the
+ * holder would hardly run. The lock is then taken as 2, not 1, because there may be other sleepers. */
 COLD void lock_wait(lock_t *lock)
 {
   for (int i = 0; i < SPINS; i++) {

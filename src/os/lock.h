@@ -25,8 +25,7 @@ typedef struct lock {
 
 void lock_wait(lock_t *lock);
 
-/* Set by a thread that is about to end the process, maybe while it holds locks. Such a thread waits for a lock only briefly,
- * and then continues without it. */
+/* Set by a thread that is about to end the process, maybe while it holds locks. It then waits only briefly for a lock. */
 extern INTERNAL THREAD_LOCAL bool lock_may_be_own;
 
 #ifdef TIDEPOOL_EMBEDDED
@@ -50,8 +49,7 @@ static inline bool lock_attempt(lock_t *lock) { return lock_try(lock); }
 
 /* Halves of lock_acquire() and lock_release(), for a caller that knows that the process has threads and the lock is not solo.
  * If lock_try() returns false, the caller must call lock_wait(). If lock_open() returns true, it must call os_wake().
- * lock_try() is sequentially consistent for callers that check a second word once they hold the lock, as closures do. That is
- * free on x86. */
+ * lock_try() is sequentially consistent, at no cost on x86, for closures, which check a second word under the lock. */
 static inline bool lock_try(lock_t *lock)
 {
   uint32_t free = 0;
@@ -75,8 +73,7 @@ static inline void lock_release(lock_t *lock)
     os_wake(&lock->word);
 }
 
-/* Takes the lock if it is free. Without other threads a caller further up the stack may hold it; the lock is then held anyway,
- * and the result is false. */
+/* Takes the lock, and returns whether it was free. In a single thread a caller further up may hold it; it then stays held. */
 static inline bool lock_attempt(lock_t *lock)
 {
   if (!os_single_threaded() && !lock->solo)
@@ -104,8 +101,7 @@ static inline void lock_let_in(lock_t *lock)
  * first, then sleeps `sleeps` times for 10 ms. Returns false if the flag stays set. */
 bool lock_flag_clears(const bool *flag, unsigned sleeps);
 
-/* Opens a lock in the child of a fork. The threads that slept at it do not exist in this process, so none is woken. A free lock
- * is not written, because that would copy its page. */
+/* Opens a lock in the child of a fork, where no thread sleeps at it. A free lock is not written, which saves its page. */
 static inline void lock_reset(lock_t *lock)
 {
   if (lock->word)
@@ -136,8 +132,7 @@ extern INTERNAL bool closure_closed[LOCK_KINDS];
 /* Releases the lock until its kind is open, and takes it again. */
 void closure_wait(lock_kind_t kind, lock_t *lock);
 
-/* Takes a lock of a kind. A solo lock is in no closure. Returns whether other threads may want the lock, which saves
- * closure_release() a second test. */
+/* Takes a lock of a kind. Returns whether other threads may want it, which saves closure_release() a test. */
 static inline bool closure_acquire(lock_kind_t kind, lock_t *lock)
 {
   if (!HAS_SYSTEM) { /* no forks */

@@ -30,16 +30,13 @@ void *os_map(size_t size, size_t alignment);
 typedef enum os_mapped { OS_MAPPED, OS_OCCUPIED, OS_NO_MEMORY } os_mapped_t;
 os_mapped_t os_map_at(void *address, size_t size);
 
-/* Returns memory and addresses to the system. If it returns false, nothing has changed: unmapping the middle of a mapping can
- * exceed the limit of mappings. */
+/* Returns memory and addresses to the system. False: nothing has changed, because the limit of mappings may be reached. */
 bool os_unmap(void *address, size_t size);
 
-/* Returns the memory to the system. The addresses stay mapped and read as zero. If it returns false, part of the memory may be
- * purged; the rest keeps its contents. */
+/* Purges the memory: the addresses stay mapped and read as zero. False: a part may be purged, and the rest is unchanged. */
 bool os_purge(void *address, size_t size);
 
-/* Purges in several steps. While the kernel takes gigabytes back in one call, no thread of the process can map or unmap
- * anything. Other threads get their turn between the steps. */
+/* Purges in several steps, between which other threads can map and unmap. One call for gigabytes would block them. */
 enum { OS_PURGE_STEP = 64 << 20, OS_PURGE_STEPS_MOST = 256 };
 static inline bool os_purge_in_steps(void *address, size_t size)
 {
@@ -64,8 +61,7 @@ os_mapped_t os_remap_to(void *from, size_t size, void *to, size_t new_size);
 /* Mappings get names in /proc/PID/maps. Set before the first mapping, or never. */
 extern INTERNAL bool os_has_names;
 
-/* Names mapped pages after a heap, or after the library if `name` is NULL, as new mappings are. Does nothing without
- * os_has_names. */
+/* Names mapped pages after a heap, or after the library if `name` is NULL. Does nothing without os_has_names. */
 void os_name_now(const void *address, size_t size, const char *name);
 static inline void os_name(const void *address, size_t size, const char *name)
 {
@@ -76,16 +72,14 @@ static inline void os_name(const void *address, size_t size, const char *name)
 /* Makes these pages inaccessible. If the system refuses, they stay as they are. */
 void os_guard(void *address, size_t size);
 
-/* os_reserve() reserves inaccessible addresses without memory; NULL if the system has none. os_open() makes pages of them
- * writable and zeroed. os_close() releases their memory and makes them inaccessible again. False means that nothing has
- * changed. */
+/* os_reserve() reserves inaccessible addresses, or returns NULL. os_open() makes pages of them writable and zeroed. os_close()
+ * releases their memory and makes them inaccessible again. False means that nothing has changed. */
 void *os_reserve(size_t size);
 bool os_open(void *address, size_t size);
 bool os_close(void *address, size_t size);
 
-/* Chooses a long, randomly placed stretch of address space that others are unlikely to use, and stores its length. Both are
- * multiples of OS_WINDOW_ALIGNMENT. Maps nothing. Each attempt, from 0 on, returns another stretch; NULL when there is no
- * more. */
+/* Chooses a random stretch of address space that others are unlikely to use. It and its length are multiples of
+ * OS_WINDOW_ALIGNMENT. Maps nothing. Each attempt, from 0 on, returns another stretch, or NULL after the last. */
 #define OS_WINDOW_ALIGNMENT ((size_t)1 << SLOT_LOG2)
 char *os_window(unsigned attempt, size_t *size);
 
@@ -95,17 +89,15 @@ void os_wish_huge_pages(void *address, size_t size, bool wanted);
 /* Returns whether os_wish_huge_pages() has an effect: not if the system gives huge pages always or never. It reads a file. */
 bool os_grants_huge_pages(void);
 
-/* Splits the huge page that holds the address, if there is one. */
 void os_split_huge_page(void *address);
 
 bool os_prefault(void *address, size_t size);
 bool os_lock_memory(void *address, size_t size);
 bool os_unlock_memory(void *address, size_t size);
 
-/* os_read_limits() stores the limit of memory or address space of the process; SIZE_MAX if there is none. A request for more
- * than `os_memory_most` can never succeed: that is the limit, or else all memory and swap of the machine. The limits are read
- * once, at startup, because a process may forbid itself the calls later. A limit that is set later shows as a refused
- * mapping. */
+/* os_read_limits() stores the limit of memory or address space; SIZE_MAX if there is none. A request above `os_memory_most` can
+ * never succeed: that is the limit, or all memory and swap of the machine. The limits are read once, at startup, because a
+ * process may forbid itself the calls later. A later limit shows as a refused mapping. */
 extern INTERNAL size_t os_memory_limit, os_memory_most;
 void os_read_limits(void);
 
@@ -126,15 +118,13 @@ static inline void *os_reserve_share(size_t *bytes, size_t share, size_t least)
 /* Returns milliseconds of a monotonic clock with a resolution of a few milliseconds. It is cheap, and never a system call. */
 uint64_t os_now_ms(void);
 
-/* Returns a random number by a system call. It differs for each `turn`, even if the kernel has no random numbers yet and the
- * clock has not moved. */
+/* Returns a random number by a system call. It differs for each `turn`, even if the kernel has no random numbers yet. */
 uint64_t os_random(unsigned turn);
 
 /* True as long as the process has never had a second thread. False is always safe. */
 static inline bool os_single_threaded(void) { return HAS_SYSTEM && OS_SINGLE_THREADED; }
 
-/* Makes each call of this thread fail that would map, unmap, purge or remap memory, and counts it. Returns the previous
- * setting. */
+/* Makes calls of this thread fail that would take memory from the system or return it. Returns the previous setting. */
 bool os_forbid(bool forbid);
 uint64_t os_forbidden_count(void); /* over all threads */
 
@@ -165,36 +155,31 @@ static inline void os_nap(void)
 bool os_can_fence_others(void);
 bool os_fence_others(void);
 
-/* Sets the function that is called when a thread exits. Call it once, before os_thread_on_exit(). Returns false if the system
- * cannot do that. */
+/* Sets the function for thread exits. Call it once, before os_thread_on_exit(). Returns false if the system cannot do that. */
 bool os_on_thread_exit(void (*at_exit)(void *));
 
 /* Arranges that at_exit(argument) is called when the calling thread exits. It may allocate. Returns false if it fails. */
 bool os_thread_on_exit(void *argument);
 
-/* Returns whether the calling thread may be past its destructors, in the C library's last steps. One system call
- * (rt_sigprocmask). */
+/* Returns whether the thread may be past its destructors, in the C library's last steps. One system call (rt_sigprocmask). */
 bool os_thread_may_be_over(void);
 
 /* Registers handlers that are called around every fork(), as by pthread_atfork(). Returns false if it fails. */
 bool os_on_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
 
-/* No fork begins between these calls. If os_hold_off_forks() returns false, this thread is in a fork and must not call
- * os_let_fork(). */
+/* Hold off forks, and allow them. If os_hold_off_forks() returns false, this thread is in a fork: do not call os_let_fork(). */
 bool os_hold_off_forks(void);
 void os_let_fork(void);
 
 /* Passes a constructor's third argument to os_environment() within that constructor. */
 void os_note_environment(char **variables);
 
-/* The process runs with rights that its user may not have, as a set-user-ID program does. That user must not choose its
- * options. */
+/* The process has rights that its user may not have, as set-user-ID programs do. That user must not choose its options. */
 bool os_is_privileged(void);
 
 /* Returns the environment variable, or NULL. Always NULL if os_is_privileged(). */
 const char *os_environment(const char *name);
 
-/* Writes to standard error and ignores errors. */
 void os_write_error(const char *text, size_t length);
 
 /* Writes to an open file. Returns 0, or the error that prevented it from writing everything. */
@@ -206,8 +191,7 @@ typedef enum os_helper { OS_EXPORT, OS_BACKGROUND, OS_HELPERS } os_helper_t;
 int os_start_thread(os_helper_t which, void (*run)(void));
 bool os_join_thread(os_helper_t which, unsigned most_ms);
 
-/* Duplicates standard error for os_write_kept_error(), because programs close theirs before they end. Returns false if it is
- * closed. */
+/* Duplicates standard error for os_write_kept_error(), because programs close theirs early. Returns false if it is closed. */
 bool os_keep_error(void);
 
 /* Writes to the duplicate of standard error while that is still open. */
@@ -216,7 +200,7 @@ void os_write_kept_error(const char *text, size_t length);
 /* Appends to a file, which is created if needed. Returns false if not everything was written. */
 bool os_append(const char *path, const char *text, size_t length);
 
-uint32_t os_process(void); /* the process ID */
+uint32_t os_process(void);
 
 /* os_threads() returns the number of threads of the process; 0 if the system does not say. os_started_threads() counts those
  * that os_start_thread() made, by name: this includes threads of another copy of the library. */

@@ -16,8 +16,7 @@
 #define THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
 #endif
 
-/* For the definition of a variable that THREAD_POINTER names. A link-time optimizer sees no use there, and would drop the
- * variable or its name. */
+/* For variables that THREAD_POINTER names: a link-time optimizer sees no use there, and would drop the variable or its name. */
 #ifdef __clang__
 #define NAMED_IN_ASSEMBLY __attribute__((used))
 #else

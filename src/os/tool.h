@@ -21,8 +21,7 @@ typedef struct os_tool {
 } os_tool_t;
 extern INTERNAL os_tool_t os_tool;
 
-/* Detects the tool. A second call finds the same tool. A library built with a sanitizer, or one that is malloc itself, finds
- * none. */
+/* Detects the tool, once. Libraries that are built with a sanitizer, or are malloc themselves, find none. */
 void os_look_for_tool(void);
 
 /* Returns whether valgrind runs the program, with any of its tools. */
@@ -31,19 +30,16 @@ bool os_tool_is_valgrind(void);
 /* Returns false if this library is malloc itself, so there is no other. */
 bool os_tool_may_take(void);
 
-/* Returns whether os_tool_take() can serve the request. Valgrind ends the program at larger alignments, and all tools report
- * sizes that cannot succeed. */
+/* Returns whether os_tool_take() can serve the request. Valgrind ends programs at larger alignments. */
 bool os_tool_serves(size_t size, size_t alignment);
 
-/* Allocates a block from the C library or from its replacement by the tool; `alignment` is a power of two. Returns NULL if it
- * fails. */
+/* Allocates a block from the C library or the tool's malloc; `alignment` is a power of two. Returns NULL if it fails. */
 void *os_tool_take(size_t size, size_t alignment);
 
-/* Frees such a block. The tool reports other addresses. */
+/* Frees a block of os_tool_take(). The tool reports other addresses. */
 void os_tool_give(void *block);
 
-/* Tell the tool that the program must not access these bytes; that it must write them first, as in a new block; that it may
- * access them. */
+/* These say that the program must not access the bytes, must write them before it reads, or may access them. */
 void os_tool_close(const void *start, size_t size);
 void os_tool_open_new(const void *start, size_t size);
 void os_tool_open(const void *start, size_t size);
@@ -52,9 +48,8 @@ void os_tool_open(const void *start, size_t size);
 void os_tool_begin_silence(void);
 void os_tool_end_silence(void);
 
-/* Blocks in memory of the program. They form a group with the address `owner`, and end with it. A block is closed before it
- * begins and after it ends, as are OS_TOOL_ZONE bytes on each side of it. The tool reports the end of an address that is not a
- * block. */
+/* Blocks in memory of the program. They form a group with the address `owner`, and end with it. A block, and OS_TOOL_ZONE bytes
+ * on each side, are closed before it begins and after it ends. The tool reports the end of other addresses. */
 enum { OS_TOOL_ZONE = 16 };
 void os_tool_begin_blocks(const void *owner, bool in_block); /* `in_block`: the owner is in a block that the tool knows */
 void os_tool_end_blocks(const void *owner, bool in_block);
@@ -71,8 +66,7 @@ void os_tool_report_block(const void *owner, const void *block);
 void os_tool_begin_root(const void *start, size_t size);
 void os_tool_end_root(const void *start, size_t size);
 
-/* Everything that one thread did before os_tool_leave_order() happens before the code of another thread that follows
- * os_tool_meet_order() of the same address. */
+/* Code before os_tool_leave_order() happens before code of other threads after os_tool_meet_order() of the address. */
 void os_tool_leave_order(const void *address);
 void os_tool_meet_order(const void *address);
 

@@ -2,8 +2,7 @@
  *
  * Atomic operations of the profile `embedded`, which every file of it includes first. A small processor lacks instructions for
  * many of them, and its compiler would call a library. Read-modify-write operations take the firmware's lock. Plain reads of
- * 64-bit words may see halves of two values: those words are counters, which are wrong only at the moment when one passes
- * 2^32. */
+ * 64-bit counters may see halves of two values, and are wrong only when a counter passes 2^32. */
 #ifndef OS_EMBEDDED_ATOMICS_H
 #define OS_EMBEDDED_ATOMICS_H
 
