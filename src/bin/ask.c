@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Queries come from any thread. A single-threaded bin has no lock that they could take, so they read it while its owner changes
- * it. */
+ * Queries come from any thread. A single-threaded bin has no lock for them, so they read it while its owner changes it. */
 #include "bin/bin.h"
 #include "bin/slabs.h"
 #include "os/lock.h"
@@ -17,8 +16,7 @@ static void ask_end(bin_t *bin)
     lock_release(&bin->lock);
 }
 
-/* The bitmap changes meanwhile, and this reads whole words. The bit of a block that is neither taken nor put does not
- * change. */
+/* This reads whole words while the bitmap changes. The bit of a block that is neither taken nor put is constant. */
 READS_BESIDE_OWNER static bool ask_beside_owner(const bin_t *bin, const run_t *slab, const void *address, char **block)
 {
   const volatile run_t *as_it_is = slab;
@@ -65,8 +63,7 @@ static size_t depot_blocks(bin_t *bin)
   return blocks;
 }
 
-/* The figures are read one after the other while threads continue. Limiting the cached blocks to the outstanding ones keeps all
- * results non-negative. */
+/* Figures are read one by one while threads continue. The limits keep all results non-negative. */
 bin_figures_t bin_figures(bin_t *bin, size_t in_threads)
 {
   size_t cached = in_threads + depot_blocks(bin);

@@ -76,9 +76,8 @@ void bin_put(bin_t *bin, void *const *blocks, size_t count)
 
 /* ---- magazines ---- */
 
-/* Depots are used without the bin's lock. A tick that finds nothing left in the bin removes it from the list of due bins, and
- * then checks once more under the lock of each depot. So either that check sees this exchange, or this thread sees that the bin
- * is not due. */
+/* Depots are used without the bin's lock. A tick that finds nothing left in the bin removes it from the due bins, and then
+ * checks the depots under their locks. So either that check sees this exchange, or this thread sees that the bin is not due. */
 static void note_exchange(bin_t *bin)
 {
   if (unlikely(!__atomic_load_n(&bin->due, __ATOMIC_RELAXED)) && !bin->lock.solo)
@@ -92,8 +91,7 @@ static inline __attribute__((always_inline)) void add_depots(bin_t *bin)
     depots_add(&bin->depots);
 }
 
-/* The slabs fill a magazine from the top down, over the NULL that ends a reader's way down. Clearing it first keeps a reader
- * from finding old entries. */
+/* The slabs fill a magazine from the top down, over its NULL. Clearing it first keeps readers from finding old entries. */
 static void clear_for_slabs(void **floor, unsigned capacity)
 {
   magazine_end_at(floor);
@@ -101,8 +99,7 @@ static void clear_for_slabs(void **floor, unsigned capacity)
   __atomic_thread_fence(__ATOMIC_RELEASE);
 }
 
-/* Fills the magazine with floor `empty`, or a new one. If no block is available, the magazine goes to the depot: it may be the
- * only one.
+/* Fills the magazine with floor `empty`, or a new one. Without blocks the magazine goes to the depot: it may be the only one.
  *
  * A lock-free reader may enter a magazine while it is put away, at the last word, or through its thread's pointer, at an entry.
  * All entries that it finds were in the magazine at that time or were put there since, so they were not live throughout. The
@@ -147,9 +144,8 @@ NOINLINE static void **refill_or_steal(bin_t *bin, void **empty, unsigned capaci
   return top ? top : steal(bin, NULL, shard, true);
 }
 
-/* Blocks in the shard's own depot are likely to be in this core's cache. The spare magazines of another shard come before the
- * slabs, because whole magazines cost less than single blocks. Magazines that another shard needs come last, when there is no
- * memory. */
+/* Blocks in the shard's own depot are likely to be in this core's cache. Another shard's spare magazines come before the slabs,
+ * because they cost less than single blocks. Magazines that it needs come last, when there is no memory. */
 void **bin_exchange_empty(bin_t *bin, void **empty, unsigned capacity, unsigned number)
 {
   unsigned shard = depots_shard_of(&bin->depots, number);
@@ -203,8 +199,7 @@ static void **put_away(bin_t *bin, void **top, unsigned shard)
   return empty;
 }
 
-/* If the magazine cannot be put away, its entries go to the slabs and it becomes the empty one. So a free never needs
- * memory. */
+/* If the magazine cannot be put away, its entries go to the slabs. So a free never needs memory. */
 void **bin_exchange_full(bin_t *bin, void **top, unsigned capacity, unsigned number)
 {
   unsigned shard = depots_shard_of(&bin->depots, number);
@@ -287,8 +282,7 @@ static bool due_ends(bin_t *bin)
   return depots_are_quiet(&bin->depots);
 }
 
-/* The bin may have ended between the list and this lock. A region is ticked with its bins, which stay due as long as it has
- * work for a tick. */
+/* The bin may have ended meanwhile. A region is ticked with its bins, which stay due as long as it has work. */
 static size_t tick_due(bin_t *bin, size_t calls, uint64_t now_ms)
 {
   if (bin->space->fixed && bin->space->purgeable)
@@ -303,8 +297,7 @@ static size_t tick_due(bin_t *bin, size_t calls, uint64_t now_ms)
   return calls;
 }
 
-/* Each bin may give the space many slabs to purge. So while a purge is under way, frequent callers tick one bin at a time. The
- * bins share the system calls of one caller. */
+/* Each bin may give the space many slabs to purge. So during a purge, frequent callers tick one bin at a time. */
 unsigned bins_tick(unsigned most, size_t steps, uint64_t now_ms)
 {
   size_t most_purging = max_size(steps / STEPS_PER_BIN, 1), calls = min_size(steps, BIN_STEPS_MOST) * PURGE_CALLS;
@@ -327,8 +320,7 @@ static bool is_drained(const bin_t *bin)
   return !__atomic_load_n(&bin->may_have_unused, __ATOMIC_RELAXED);
 }
 
-/* The depots go first, because their blocks may be all that keeps slabs in use. A process at its limit drains repeatedly, so
- * this must be cheap for empty bins. */
+/* The depots go first, because their blocks may be all that keeps slabs in use. Processes at their limit drain repeatedly. */
 void bin_drain(bin_t *bin)
 {
   if (is_drained(bin))
@@ -340,8 +332,7 @@ void bin_drain(bin_t *bin)
   lock_release(&bin->lock);
 }
 
-/* Releases the lock after every PURGE_CALLS system calls, so that no thread waits for the whole purge. Blocks that become idle
- * meanwhile stay. */
+/* Releases the lock after every PURGE_CALLS system calls, so that no thread waits for the whole purge. */
 size_t bin_purge(bin_t *bin)
 {
   size_t bytes = 0, left = SIZE_MAX, blocks;
@@ -359,7 +350,7 @@ size_t bin_purge(bin_t *bin)
 void bin_reset(bin_t *bin)
 {
   closure_acquire(LOCKS_OF_BINS, &bin->lock);
-  due_note_use(bin); /* a tick handles the rest */
+  due_note_use(bin);
   depots_forget_entries(&bin->depots);
   slabs_reset(bin);
   lock_release(&bin->lock);

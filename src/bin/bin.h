@@ -42,7 +42,7 @@ void **bin_exchange_empty(bin_t *bin, void **empty, unsigned capacity, unsigned 
  * without another magazine the entries go to the slabs, and the magazine itself is returned. */
 void **bin_exchange_full(bin_t *bin, void **top, unsigned capacity, unsigned number);
 
-/* Returns the floor of an empty magazine; NULL if there is no memory. */
+/* Returns the floor of an empty magazine, or NULL without memory. */
 void **bin_new_magazine(bin_t *bin, unsigned capacity, unsigned number);
 
 /* Takes a magazine and its entries, if any (the top may be the floor). */
@@ -54,8 +54,7 @@ void bin_drop_magazine(bin_t *bin, void **top, unsigned number);
 /* Frees all blocks at once. The slabs stay, as if just opened. */
 void bin_reset(bin_t *bin);
 
-/* For a heap that ends: gives the slabs to the space, and the magazines to other bins. A tick may access the bin until ticks
- * are kept away. */
+/* Ends a bin: gives its slabs to the space and its magazines to other bins. A tick may still access the bin. */
 void bin_destroy(bin_t *bin);
 
 /* Blocks without magazines. bin_take() stores the lowest block last, and returns how many it took; further calls may find more.
@@ -85,13 +84,11 @@ bool bin_live_word(bin_t *bin, const run_t *slab, const char *start, size_t w, w
 /* Returns depot magazines that were not needed since the last call to the slabs, and unused slabs to the space. */
 void bin_tick(bin_t *bin, uint64_t now_ms);
 
-/* Ticks up to `most` due bins, within `steps` of step_budget.h, and returns how many. The caller holds the lock that keeps bins
- * from ending. */
+/* Ticks up to `most` due bins within `steps` (step_budget.h); returns how many. The caller's lock keeps bins from ending. */
 unsigned bins_tick(unsigned most, size_t steps, uint64_t now_ms);
 
 void bin_drain(bin_t *bin);
 
-/* Purges the free blocks of slabs that stay. Returns the bytes. */
 size_t bin_purge(bin_t *bin);
 
 #endif

@@ -16,8 +16,7 @@ enum {
 lock_t bin_magazines_lock;
 static void **ownerless;
 
-/* Eight magazines share a page. Taken one by one between records of whole pages, each would occupy a page of its own, because
- * no freed record has their alignment. */
+/* Eight magazines share a page. Taken one by one, each would occupy a page, because no freed record has their alignment. */
 static metadata_kind_t fresh_magazines = {.size = MAGAZINE_BYTES, .alignment = MAGAZINE_BYTES};
 
 /* For words that are written under the depot's lock, or by several threads at once, and read without it. */
@@ -84,9 +83,8 @@ static inline void **take_empty(depot_t *depot)
   return magazine;
 }
 
-/* Tries the shard's own depot first, because its magazines are likely to be in this core's cache. Then it tries the depots of
- * threads that began before: their blocks were taken, and their empty magazines came back. Returns NULL if none seems to have
- * any. */
+/* Tries the shard's own depot first, whose magazines are likely to be in this core's cache, and then those of earlier threads,
+ * whose blocks were taken, so that their magazines came back. Returns NULL if none seems to have any. */
 static inline depot_t *depot_with_empties(const depots_t *depots, unsigned shard)
 {
   unsigned shards = depots_shards(depots);
@@ -115,8 +113,7 @@ void **depots_take_empty(depots_t *depots, unsigned shard)
 
 /* ---- more depots ---- */
 
-/* Adds all depots at once: a process with so many threads hardly notices the memory. The number is published once they
- * exist. */
+/* Adds all depots at once, since a process with so many threads hardly notices the memory, and then publishes the number. */
 COLD void depots_add(depots_t *depots)
 {
   depots->more = metadata_take((depots->most - DEPOT_SHARDS) * sizeof(depot_t), DEPOT_LINE);
@@ -158,8 +155,7 @@ static inline void push(depots_t *depots, depot_t *depot, void **top)
   count_magazine(depots, depot, 1);
 }
 
-/* Takes the newest magazine, whose blocks were used last, and prefetches the one below for the next call. Called under the
- * depot's lock. */
+/* Takes the newest magazine, whose blocks were used last, and prefetches the next. Called under the depot's lock. */
 static inline __attribute__((always_inline)) void **pop(depots_t *depots, depot_t *depot)
 {
   void **magazine = depot->newest;
@@ -191,8 +187,7 @@ void **depots_exchange_full(depots_t *depots, depot_t *depot, void **top)
   return empty;
 }
 
-/* A shard's need is how far its own threads draw the depot below its high-water mark: so many magazines will be wanted
- * again. */
+/* A shard's need is how far its own threads draw the depot below its high-water mark. So many will be wanted again. */
 void **depots_pop_own(depots_t *depots, depot_t *depot, void **empty)
 {
   void **top = NULL;
@@ -308,8 +303,7 @@ void depots_forget_entries(depots_t *depots)
   }
 }
 
-/* Magazines of an ended bin are never freed, because another bin needs them soon. The depots here are only those of the record,
- * so the count is exact. */
+/* Magazines of ended bins are never freed, because other bins need them. There are only the depots of the record here. */
 void depots_destroy(depots_t *depots)
 {
   if (depots->count)
@@ -340,8 +334,7 @@ READS_BESIDE_OWNER static size_t count_depot(const volatile depot_t *depot, cons
   return blocks;
 }
 
-/* Holds all locks at once, so that no magazine can move from one depot to another unseen. This cannot deadlock with a fork,
- * which passes the locks of bins before it closes those of depots. */
+/* Holds all locks at once, so that no magazine can move unseen. Forks pass the locks of bins first, so they cannot deadlock. */
 size_t depots_count(const depots_t *depots, const void *wanted, bool *found)
 {
   unsigned shards = depots_shards(depots);

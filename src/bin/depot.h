@@ -27,7 +27,7 @@ typedef struct depot {
   _Alignas(DEPOT_LINE) lock_t lock;
   void **newest;      /* magazine with entries, or NULL */
   void **empties;     /* magazines without entries */
-  uint32_t count;     /* of magazines with entries */
+  uint32_t count;     /* magazines with entries */
   uint32_t low, high; /* the fewest since the last tick; the most since then, less those that other shards took */
   uint32_t need;      /* the most that the shard's own threads lately took in a row, which other shards leave to it */
   int32_t uncounted;  /* magazines that depots.count lacks, or has too many; less than depots_step() */
@@ -55,8 +55,7 @@ static inline depot_t *depot_at(const depots_t *depots, unsigned shard)
   return likely(shard < DEPOT_SHARDS) ? &depots->of[shard] : &depots->more[shard - DEPOT_SHARDS];
 }
 
-/* Returns the shard of a thread with this number. With few depots the number decides, so that a thread gets its own blocks back
- * wherever it runs. With more depots the processor decides. */
+/* Returns a thread's shard: with few depots by its number, so that it gets its own blocks back, else by its processor. */
 static inline unsigned depots_shard_of(const depots_t *depots, unsigned number)
 {
   unsigned shards = depots_shards(depots);
@@ -64,8 +63,7 @@ static inline unsigned depots_shard_of(const depots_t *depots, unsigned number)
   return few ? number % DEPOT_SHARDS : os_processor() & (shards - 1);
 }
 
-/* Returns whether a process with so many threads should have more depots. depots_add() makes them, under the bin's lock.
- * Without memory for them nothing changes. */
+/* Returns whether a process with so many threads should have more depots. depots_add() makes them, under the bin's lock. */
 static inline bool depots_want_more(const depots_t *depots, unsigned threads)
 {
   return unlikely(threads > DEPOT_SHARDS) && depots->most > DEPOT_SHARDS &&
@@ -73,8 +71,7 @@ static inline bool depots_want_more(const depots_t *depots, unsigned threads)
 }
 void depots_add(depots_t *depots);
 
-/* Starts the depots of a single-threaded bin, without locks. Those of other bins start with their first magazine
- * (depots_begin()). */
+/* Starts the depots of a single-threaded bin, without locks. Others start with their first magazine (depots_begin()). */
 static inline void depots_begin_for_one_thread(depots_t *depots)
 {
   for (unsigned i = 0; i < DEPOT_SHARDS; i++)
@@ -82,9 +79,8 @@ static inline void depots_begin_for_one_thread(depots_t *depots)
   depots->shards = DEPOT_SHARDS;
 }
 
-/* Returns the step in which depots.count changes. If many cores changed it with each magazine, they would wait for its cache
- * line. In steps it hardly ever changes, since a depot gets as many magazines as it loses. With few depots the count is
- * exact. */
+/* Returns the step in which depots.count changes. Many cores that changed it with each magazine would wait for its cache line.
+ * A depot gets as many as it loses, so steps seldom occur. With few depots the count is exact. */
 static inline int32_t depots_step(const depots_t *depots)
 {
   return __atomic_load_n(&depots->shards, __ATOMIC_RELAXED) > DEPOT_SHARDS ? DEPOT_STEP : 1;
@@ -99,8 +95,7 @@ static inline bool depot_has_empties(const depot_t *depot)
 }
 static inline bool depot_seems_filled(const depot_t *depot) { return __atomic_load_n(&depot->count, __ATOMIC_RELAXED) != 0; }
 
-/* Returns an empty magazine: of the shard, of another shard, of an ended bin, or a new one. Returns NULL if there is no
- * memory. */
+/* Returns an empty magazine: of the shard, another shard, an ended bin, or a new one. Returns NULL if there is no memory. */
 void **depots_take_empty(depots_t *depots, unsigned shard);
 void depots_put_empty(depots_t *depots, unsigned shard, void **magazine);
 
@@ -116,7 +111,7 @@ void **depots_exchange_full(depots_t *depots, depot_t *depot, void **top);
  * without need it falls to 2,250, 1,687, 1,265, 948, and to 0 after 26. */
 void **depots_pop_own(depots_t *depots, depot_t *depot, void **empty);
 
-/* Does so from another shard that has more than it needs, or, with `needed_too`, from any other shard. */
+/* Takes the newest magazine of another shard that has more than it needs or, with `needed_too`, of any other shard. */
 void **depots_steal(depots_t *depots, unsigned shard, void **empty, bool needed_too);
 
 /* Takes the newest magazine of a depot, regardless of need. Returns NULL if there is none. */

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * The list is first in, first out. A tick visits as many bins as were in it when the tick began, so a bin that reenters
- * meanwhile waits for the next tick. */
+ * The list is first in, first out. A tick visits as many bins as were in it when the tick began. A bin that reenters waits for
+ * the next tick, unless it `goes_on`. */
 #include "bin/due.h"
 #include "os/lock.h"
 #include "space/sleeper.h"
 
 lock_t bins_due_lock;
 static bin_t *due_first, *due_last;
-/* `due_left` counts the bins that this tick has left. It is read without the lock to decide whether to visit the list at
- * all. */
+/* `due_left` counts the bins that this tick has left. It is read without the lock. */
 static uint32_t due_count, due_left;
 
 void due_enter(bin_t *bin)
@@ -41,7 +40,6 @@ void bin_become_due(bin_t *bin)
   lock_release(&bin->lock);
 }
 
-/* Takes a bin out of the list, under the list's lock. */
 static void take_out(bin_t *bin)
 {
   *(bin->due_previous ? &bin->due_previous->due_next : &due_first) = bin->due_next;
@@ -52,7 +50,6 @@ static void take_out(bin_t *bin)
 
 bin_t *bins_with_depots;
 
-/* Several threads may come at once. */
 COLD void depots_begin(bin_t *bin)
 {
   closure_acquire(LOCKS_OF_BINS, &bin->lock);

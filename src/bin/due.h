@@ -11,8 +11,7 @@
 
 extern lock_t bins_due_lock;
 
-/* Called under the lock of the bin. due_leave() is for a bin that ends, and removes it from both lists. A tick that has already
- * taken the bin from the list finds that it has ended. */
+/* Called under the lock of the bin. due_leave() removes an ending bin from both lists. A tick may have taken it already. */
 void due_enter(bin_t *bin);
 void due_enter_again(bin_t *bin, bool goes_on); /* by a tick, which visits the bin once more if it `goes_on` */
 void due_leave(bin_t *bin);
@@ -39,8 +38,7 @@ bool bins_tick_is_under_way(void);
 
 bool bins_are_due(void);
 
-/* Takes the next bin from the list; NULL if none of this tick is left. The bin stays `due`, so that no use of it enters it
- * again meanwhile. */
+/* Takes the next bin of this tick from the list, or returns NULL. The bin stays `due`, so no use of it enters it meanwhile. */
 bin_t *due_next(void);
 
 #endif

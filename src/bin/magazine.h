@@ -37,8 +37,7 @@ static inline void magazine_link(void **magazine, void **below, unsigned capacit
   magazine[0] = (void *)((uintptr_t)below + capacity);
 }
 
-/* Links an empty magazine. A lock-free reader may follow the link and begins at the last word, which must not show an old
- * entry: that block may be live now. */
+/* Links an empty magazine. Lock-free readers begin at its last word, which must not show an old entry: it may be live now. */
 static inline void magazine_link_empty(void **magazine, void **below)
 {
   *magazine_last(magazine) = NULL;

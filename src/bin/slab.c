@@ -62,8 +62,7 @@ word_t slab_idle_parts(const run_t *slab, size_t block_size, uint64_t inverse)
   return free_parts(slab, block_size, inverse) & ~slab->purged;
 }
 
-/* Stops at the first refusal; the next call tries again. The highest parts are purged first, because the lowest blocks are
- * taken first. */
+/* Stops at the first refusal. The highest parts are purged first, because the lowest blocks are taken first. */
 size_t slab_purge(run_t *slab, space_t *space, word_t parts)
 {
   size_t part = slab_part_bytes(slab), bytes = 0;

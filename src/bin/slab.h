@@ -34,8 +34,7 @@ void slab_empty(run_t *slab);
 /* Takes up to `want` free blocks, the lowest first; the last in `blocks` is the lowest. */
 size_t slab_take_free(run_t *slab, size_t block_size, void **blocks, size_t want);
 
-/* Call it after free blocks were taken of a slab with purged parts. Parts with such a block no longer count as purged, since
- * its user will touch them (S3). */
+/* Call it after free blocks were taken: parts with such a block no longer count as purged (S3). */
 void slab_note_taken(run_t *slab, size_t block_size, uint64_t inverse);
 size_t slab_take_fresh(run_t *slab, size_t block_size, void **blocks, size_t want);
 
@@ -44,7 +43,6 @@ size_t slab_part_bytes(const run_t *slab);
 /* Returns the free parts that are not known to be purged. */
 word_t slab_idle_parts(const run_t *slab, size_t block_size, uint64_t inverse);
 
-/* Returns the length of `parts` together, in bytes. */
 static inline size_t slab_parts_length(const run_t *slab, word_t parts)
 {
   return parts ? (size_t)__builtin_popcountll(parts) * slab_part_bytes(slab) : 0;
@@ -61,8 +59,7 @@ static inline bool slab_has_fresh(const run_t *slab) { return slab->fresh != sla
 
 typedef enum slab_answer { SLAB_LIVE_OR_CACHED, SLAB_FREE, SLAB_NOT_A_BLOCK } slab_answer_t;
 
-/* Looks up the block at `offset` bytes into the slab; *index is the block around it. SLAB_NOT_A_BLOCK means that no block that
- * was ever handed out begins there. */
+/* Looks up the block at `offset` bytes; *index is the block around it. SLAB_NOT_A_BLOCK: no block was handed out there. */
 static inline slab_answer_t slab_ask(const run_t *slab, size_t block_size, uint64_t inverse, size_t offset, size_t *index)
 {
   size_t i = *index = offset * inverse >> INVERSE_SHIFT;

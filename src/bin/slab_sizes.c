@@ -7,7 +7,7 @@ enum {
   MAGAZINE_LEAST_BYTES = 8 << 10, /* a magazine holds at least this much */
   MAGAZINE_MOST_BYTES = 64 << 10, /* a magazine holds at most this much */
 
-  STOCK_BYTES = 192 << 10, /* full magazines that a thread keeps */
+  STOCK_BYTES = 192 << 10,
   STOCK_LEAST = 1,
   STOCK_CAPACITY = 250, /* a thread counts its magazines of a class in a byte */
   STOCK_MOST = 32,      /* magazines in a stock, unless the class is large */
@@ -21,11 +21,10 @@ enum {
 uint32_t bin_threads = 1;
 
 /* A small program keeps little in its magazines, and a busy class of a large one seldom visits its bin: random slots of up to 8
- * KiB spent a third of their instructions there when a magazine held 16 KiB. Both results are read without the lock, so the
- * stores are atomic.
+ * KiB spent a third of their instructions there with magazines of 16 KiB. Readers take no lock, so the stores are atomic.
  *
  * Example: a program with one thread opens its first slab of 1 KiB blocks, with 64 blocks. A sixteenth is 4, and 8 KiB are 8
- * blocks: the capacity is 8, and the stock has 24 magazines. A sixteenth of 1,024 blocks is 64, so the capacity is the maximum,
+ * blocks: the capacity is 8, and the stock has 24 magazines. A sixteenth of 1,024 blocks is 64: the capacity is the maximum,
  * 62, and the stock has 3 magazines. */
 void slabs_size_magazines(bin_t *bin)
 {

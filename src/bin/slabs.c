@@ -72,9 +72,8 @@ static run_t *take_slab_of(const bin_t *bin, space_t *space, size_t bytes)
   return space_take_charged(space, bin->budget, bytes, 1);
 }
 
-/* If the wanted length is refused, a shorter slab may be available. The last part of a region or a budget serves as many blocks
- * as fit. If the system is out of memory, the shortest slab is tried. A slab of the same number of units would be refused
- * again. */
+/* If the wanted length is refused, a shorter slab may be available: as many blocks as fit into the last part of a region or
+ * budget, or the shortest slab if the system is out of memory. The same number of units would be refused again. */
 static run_t *take_slab(bin_t *bin)
 {
   run_t *slab = take_slab_of(bin, bin->space, bin->slab_bytes);
@@ -106,7 +105,6 @@ static run_t *open_slab(bin_t *bin)
 
 static void count_returned(bin_t *bin, size_t by) { set_figure(&bin->returned_bytes, bin->returned_bytes + by); }
 
-/* Uncounts the free blocks of a slab that ends or is reset. */
 static void count_out(bin_t *bin, const run_t *slab)
 {
   bin->idle -= slab_idle(slab);
@@ -121,8 +119,7 @@ static run_t *reopen_slab(bin_t *bin)
   return bin->current = slab;
 }
 
-/* Clears the class map before the run is given back, because its units may belong to another slab the next moment. A bin that
- * ends needs no sizes. */
+/* Clears the class map first, because the units may belong to another slab the next moment. An ending bin needs no sizes. */
 static void close_slab(bin_t *bin, run_t *slab)
 {
   slab_leave_list(bin, slab);
@@ -161,8 +158,7 @@ void slabs_note_change(bin_t *bin, size_t by)
   depots_grow(&bin->depots, by, capacity * 3 / (4u * __atomic_load_n(&bin->magazine_capacity, __ATOMIC_RELAXED)));
 }
 
-/* Counts blocks taken from a slab with settled blocks, as if the settled ones went first. A slab with purged parts keeps a
- * settled block, so that each take from it is counted here. */
+/* Counts taken blocks, settled ones first. A slab with purged parts keeps a settled block, so each take is counted. */
 NOINLINE static void note_taken(bin_t *bin, run_t *slab, size_t count)
 {
   size_t settled = slab->settled - min_size(slab->settled, count);
@@ -218,7 +214,6 @@ bool slabs_have_free(const bin_t *bin)
   return fullest_partial(bin) || bin->slabs[SLAB_RESET] || (bin->current && slab_has_fresh(bin->current));
 }
 
-/* A drain reads it without the lock. */
 static void say_unused(bin_t *bin, bool any) { __atomic_store_n(&bin->may_have_unused, any, __ATOMIC_RELAXED); }
 
 /* Called after blocks have come back to `slab`. One unused slab may stay, so that a program that repeatedly frees and allocates
@@ -235,7 +230,6 @@ static void slab_after_put(bin_t *bin, run_t *slab)
   slab_relist(bin, slab);
 }
 
-/* Returns the `most` highest parts. */
 static word_t highest_parts(word_t parts, size_t most)
 {
   for (size_t count = (size_t)__builtin_popcountll(parts); count > most; count--)
@@ -255,9 +249,8 @@ static word_t highest_groups(word_t parts, size_t most)
   return parts;
 }
 
-/* Purges free parts of a slab with at most `blocks` idle blocks, the highest first. It makes at most `calls_most` system calls,
- * of which `*calls` are already made. A visit that purges nothing counts as a call. Returns how many of the slab's idle blocks
- * have settled. */
+/* Purges free parts of a slab with at most `blocks` idle blocks, the highest first. `*calls` counts system calls up to
+ * `calls_most`, and visits that purge nothing. Returns how many of the slab's idle blocks have settled. */
 static size_t purge_slab(bin_t *bin, run_t *slab, size_t blocks, size_t *bytes, size_t *calls, size_t calls_most)
 {
   word_t idle_parts = slab_idle_parts(slab, bin->block_size, bin->inverse), parts = idle_parts;
@@ -333,8 +326,7 @@ static void purge_after_put(bin_t *bin, run_t *slab)
     tick_alone(bin);
 }
 
-/* Releases the lock first, because a handler of SIGABRT may allocate. Only a block that is free in its slab is known to be the
- * bin's. */
+/* Releases the lock first, because a SIGABRT handler may allocate. Only blocks free in their slab are known to be the bin's. */
 static _Noreturn void put_failed(bin_t *bin, const void *block, const char *what, bool is_own)
 {
   lock_release(&bin->lock);

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * A bin serves one size class of one heap: its slabs, under one lock, and its depots of spare magazines, each under its own
- * lock.
+ * A bin serves one size class of one heap: its slabs and its depots of spare magazines. The slabs have a lock, and each depot.
  *
  * A thread keeps a small stock of full magazines. Further blocks go back to the bitmaps, because a refill from there is in
- * address order and reunites the objects of a user (Lua: 3.7 s if half the class may stay in magazines, 2.2 s with a 64th).
- * Blocks that one thread frees and another allocates are the exception: the depots take whole magazines of them, last in first
- * out.
+ * address order and reunites the objects of a user (Lua: 3.7 s if half the class may stay in magazines, 2.2 s with a 64th). The
+ * exception is blocks that one thread frees and another allocates: the depots take whole magazines of them, last in first out.
  *
  *   B1 outstanding == blocks of all slabs that are neither free bits nor fresh: with callers, in magazines, in the depots
  *   B2 a slab is in the list that its free count says: slab_list_of(); only `current` and slabs whose blocks are all fresh, in
@@ -43,17 +41,17 @@ typedef struct bin {
   uint32_t slab_bytes; /* preferred length of a slab, whole units */
   uint8_t size_class;
   uint8_t magazine_capacity; /* blocks that a magazine of this class may hold */
-  bool cached;               /* threads keep magazines of it */
-  uint8_t stock_most;        /* full magazines that a thread may keep beside the loaded one */
-  uint8_t plane;             /* BIN_PLANE_*: the plane of the class map that has its class */
-  bool purges;               /* free parts of its slabs are purged */
+  bool cached;
+  uint8_t stock_most; /* full magazines that a thread may keep beside the loaded one */
+  uint8_t plane;      /* BIN_PLANE_*: the plane of the class map that has its class */
+  bool purges;        /* free parts of its slabs are purged */
   uint64_t inverse;
   space_t *space;
   budget_t *budget;
   struct pool_heap *heap; /* the owner; bins never access it */
 
-  size_t capacity;      /* blocks of all slabs; seldom changes */
-  struct bin *due_next; /* seldom changes */
+  size_t capacity; /* blocks of all slabs; seldom changes */
+  struct bin *due_next;
 
   lock_t lock;    /* protects everything that follows, except the depots, which have their own locks */
   run_t *current; /* the slab with fresh blocks */
@@ -66,13 +64,13 @@ typedef struct bin {
   size_t held_bytes;
   size_t idle;           /* blocks, of all slabs */
   size_t returned_bytes; /* purged parts of slabs */
-  low_water_t low_idle;  /* of `idle` */
-  size_t unneeded;       /* idle blocks that this epoch still has to purge */
-  bool purges_in_puts;   /* single-threaded, or with a purge delay of 0 */
-  uint8_t puts;          /* single-threaded bins: puts since the last read of the clock */
-  bool purge_failed;     /* the system refused the last purge */
-  bool may_have_unused;  /* a slab may have become unused since all of them were last visited (B4) */
-  uint64_t epoch_ms;     /* the end of the last epoch of low_idle */
+  low_water_t low_idle;
+  size_t unneeded;      /* idle blocks that this epoch still has to purge */
+  bool purges_in_puts;  /* single-threaded, or with a purge delay of 0 */
+  uint8_t puts;         /* single-threaded bins: puts since the last read of the clock */
+  bool purge_failed;    /* the system refused the last purge */
+  bool may_have_unused; /* a slab may have become unused since all of them were last visited (B4) */
+  uint64_t epoch_ms;    /* the end of the last epoch of low_idle */
   struct bin *due_previous;
 
   _Alignas(DEPOT_LINE) depots_t depots; /* empty if threads keep no magazines of this class */
@@ -92,7 +90,6 @@ _Static_assert(BLOCK_ALIGNMENT == 1 << ALIGNMENT_LOG2, "the class map counts in 
 /* The number of threads with a record. Sizes of magazines depend on it, and are correct for any value. */
 extern INTERNAL uint32_t bin_threads;
 
-/* The known contents of blocks that are handed out. */
 typedef enum block_past { BLOCK_USED, BLOCK_FRESH, BLOCK_ZEROED } block_past_t;
 
 /* Any thread reads figures without the lock, and a single-threaded bin has none, so the store is atomic. */
