@@ -5,8 +5,8 @@
  *
  * A thread's share is the budget divided by the number of threads. Its allowance begins with 1/16 of the share, and grows by
  * such steps while the thread caches more, up to the share and until the budget is spent. So a thread that caches little has a
- * small allowance, and keeps no more than that while it sleeps. Each thread has at least ALLOWANCE_LEAST, even if the budget is
- * spent: 1,000 threads hold at most the budget and 16 MiB.
+ * small allowance, also while it sleeps. Each thread has at least ALLOWANCE_LEAST: 1,000 threads hold at most the budget and 16
+ * MiB.
  *
  *   W1 the allowances of all live threads add up to what is granted
  *   W2 left == allowed - bytes counted for magazines of the default heap and for spares; of_heaps == bytes counted for
@@ -40,7 +40,6 @@ typedef struct allowance {
  * thread that does little leaves most of a page to other threads. */
 static inline bool threads_are_many(void) { return __atomic_load_n(&bin_threads, __ATOMIC_RELAXED) >= THREADS_MANY; }
 
-/* For magazines without a thread. */
 extern INTERNAL allowance_t allowance_of_nobody;
 
 /* Sets the budget at startup, before any thread has an allowance. It is at most 1/32 of a memory limit. */
@@ -50,8 +49,7 @@ size_t allowances_budget(void);
 /* Divides the budget among `threads`. Called under threads_lock. */
 void allowances_divide(size_t threads);
 
-/* Takes back all allowances except the caller's, or all if `own` is NULL. For the child of a fork, which has lost the other
- * threads. */
+/* Takes back all allowances except the caller's, or all if `own` is NULL. For the child of a fork. */
 void allowances_forget_others(const allowance_t *own);
 
 void allowance_begin(allowance_t *allowance);
@@ -68,8 +66,8 @@ static inline ptrdiff_t allowance_left(const allowance_t *allowance)
   return allowance->left - (ptrdiff_t)__atomic_load_n(&allowance->of_heaps, __ATOMIC_RELAXED);
 }
 
-/* Counts bytes that the thread caches more. A thread beyond its allowance checks it at the next slow path. A comparison at
- * every slow path would cost all threads. */
+/* Counts bytes that the thread caches more. A thread beyond its allowance checks it at the next slow path. Other threads need
+ * no comparison at each slow path. */
 static inline void allowance_look_soon(allowance_t *allowance) { allowance->slow_paths = UINT32_MAX; }
 static inline void allowance_use(allowance_t *allowance, ptrdiff_t bytes)
 {
@@ -80,7 +78,6 @@ static inline void allowance_use(allowance_t *allowance, ptrdiff_t bytes)
 
 size_t allowance_share(void);
 
-/* Returns the bytes granted to all threads. */
 size_t allowances_granted(void);
 
 #endif

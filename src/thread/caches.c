@@ -49,7 +49,6 @@ static heap_cache_t **chain_of(const thread_t *thread, const struct pool_heap *h
   return &thread->chains[(uintptr_t)heap * 0x9e3779b97f4a7c15u >> (WORD_BITS - thread->chains_log2)];
 }
 
-/* Returns the first cache of `chain` or of a later chain. */
 static heap_cache_t *first_from(const thread_t *thread, heap_cache_t *const *chain)
 {
   heap_cache_t *const *end = thread->chains + ((size_t)1 << thread->chains_log2);
@@ -180,8 +179,7 @@ void thread_visit_cache(thread_t *thread, struct pool_heap *heap, bool forget, t
     forget_cache(thread, cache);
 }
 
-/* The thread is lost to this process and may have been exchanging a magazine. So its magazines are forgotten, not given to the
- * bin. */
+/* The lost thread may have been exchanging a magazine, so its magazines are forgotten, not given to the bin. */
 void thread_drop_cache(thread_t *thread, struct pool_heap *heap, bool forget)
 {
   heap_cache_t *cache = find_cache(thread, heap);
@@ -206,8 +204,8 @@ void thread_begin_tick(thread_t *thread)
   lock_release(&threads_lock);
 }
 
-/* Destroyed heaps have taken their caches out of the list since the tick began, so `due_left` may exceed it. A cache that still
- * has magazines becomes due again, behind all others. */
+/* Heaps destroyed since the tick began have taken their caches, so `due_left` may exceed the list. A cache that still has
+ * magazines becomes due again, behind all others. */
 void thread_tick_caches(thread_t *thread, unsigned most, threads_visit_fn *tick)
 {
   lock_acquire(&threads_lock);
@@ -240,8 +238,7 @@ static heap_cache_t *cache_of(magazines_t *magazines)
   return (heap_cache_t *)((char *)magazines - offsetof(heap_cache_t, magazines));
 }
 
-/* The cache is complete before it enters a chain, where other threads find it. Without memory for the chains, it becomes unused
- * again. */
+/* The cache is complete before it enters a chain, where other threads find it. Without memory for chains it is given back. */
 static bool make_magazines(thread_t *thread, struct pool_heap *heap)
 {
   heap_cache_t *cache = cache_take();
@@ -272,8 +269,7 @@ static magazines_t *magazines_in_slot(const thread_t *thread, const struct pool_
   return &((heap_cache_t *)((char *)thread->cache_at[cache_slot_of(heap)] - offsetof(heap_cache_t, cache)))->magazines;
 }
 
-/* The slow way to the thread's cache. The lock keeps other threads from claiming the cache while it enters its slot and the
- * list. */
+/* The slow way to the thread's cache. The lock keeps other threads from claiming it meanwhile. */
 static magazines_t *find_magazines(thread_t *thread, struct pool_heap *heap, bool in_slot, reach_list_t *reach)
 {
   lock_acquire(&threads_lock);
@@ -337,8 +333,7 @@ static void claim(heap_cache_t *cache)
   empty_slot(cache->owner, cache->heap);
 }
 
-/* Claims the caches of other threads; the caller has flushed its own. Empties each slot, so that the owner takes the slow path.
- * Returns whether there is a cache to flush. */
+/* Claims the caches of other threads, whose empty slots send them to the slow path. Returns whether there are any to flush. */
 static bool claim_others(const reach_list_t *reach)
 {
   bool any = false;
@@ -355,9 +350,8 @@ static bool claim_others(const reach_list_t *reach)
   return any;
 }
 
-/* The owner may be busy while it waits for a bin's lock, which no waiting thread holds here. Or a signal interrupted it, and
- * the handler waits for this very thread, so the wait must end. A thread that stays busy keeps its magazines, and the cache
- * stays in the list for the next time. */
+/* The owner may be busy while it waits for a bin's lock, which no waiting thread holds here. Or a signal handler that
+ * interrupted it waits for this thread, so the wait must end. A cache of a thread that stays busy stays in the list. */
 static void flush_claimed(heap_cache_t *cache, threads_visit_fn *flush)
 {
   if (!lock_flag_clears(&cache->owner->busy, 0))
@@ -366,8 +360,7 @@ static void flush_claimed(heap_cache_t *cache, threads_visit_fn *flush)
   reach_leave(cache);
 }
 
-/* Without the fence, a thread that does not look busy may be, so nothing is flushed. The claim ends in any case. Returns
- * whether the cache is empty. */
+/* Without the fence, no thread is known to be idle, so nothing is flushed. Returns whether the cache is empty. */
 static bool end_claim(heap_cache_t *cache, bool fenced, threads_visit_fn *flush)
 {
   if (cache->claimed && fenced)

@@ -26,13 +26,11 @@ magazines_t *thread_enter(thread_t *thread, struct pool_heap *heap, bool in_slot
 /* Returns the thread's magazines of the heap; NULL if there are none. Called under threads_lock. */
 magazines_t *thread_magazines_if_any(const thread_t *thread, const struct pool_heap *heap);
 
-/* Returns the next cache of the thread, or the first if `cache` is NULL; NULL if there are no more. Called under
- * threads_lock. */
+/* Returns the next cache of the thread, or the first if `cache` is NULL; NULL at the end. Called under threads_lock. */
 heap_cache_t *thread_next_cache(const thread_t *thread, const heap_cache_t *cache);
 
-/* Only caches that were entered since they were last found empty are due, because a thread may have used very many heaps. A
- * tick begins with all due caches. thread_tick_caches() calls `tick` with up to `most` of those left, under threads_lock. Only
- * the thread itself calls these. */
+/* Only caches that were entered since they were last found empty are due, because a thread may have used many heaps. A tick
+ * visits all due caches, up to `most` in each call, under threads_lock. Only the thread itself calls these. */
 typedef void threads_visit_fn(magazines_t *magazines, struct pool_heap *heap);
 void thread_begin_tick(thread_t *thread);
 static inline bool thread_tick_is_under_way(const thread_t *thread) { return thread->due_left != 0; }
@@ -63,8 +61,8 @@ static inline bool thread_has_within_reach(const thread_t *thread, const struct 
   return __atomic_load_n(&thread->heap_at[cache_slot_of(heap)], BUSY_ORDER) == within_reach(heap);
 }
 
-/* Returns whether the slot is the heap's in either way, and the thread does not count. Heaps that must know more of their
- * blocks than a magazine tells have no slot. */
+/* Returns whether the slot is the heap's in either way, and the thread does not count. Heaps without has_cache_slot never have
+ * one. */
 static inline bool thread_has_slot(const thread_t *thread, const struct pool_heap *heap)
 {
   return thread_has_in_slot(thread, heap) || thread_has_within_reach(thread, heap);

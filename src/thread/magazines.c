@@ -85,7 +85,6 @@ static unsigned capacity_to_leave(const magazines_t *magazines, const bin_t *bin
   return likely(!is_tight(magazines)) ? capacity_of(bin) : capacity_so_far(magazines, bin);
 }
 
-/* Uncounts magazines that were given to the bin. */
 static void count_given(magazines_t *magazines, const bin_t *bin, unsigned given)
 {
   stock_t *stock = &magazines->of[bin->size_class];
@@ -145,8 +144,7 @@ static void stock_keep_empty(stock_t *stock, void **magazine)
   stock->empties = magazine;
 }
 
-/* Returns the floor of an empty magazine, from the stock, which needs no lock, or from the bin. Returns NULL if there is no
- * memory. */
+/* Returns the floor of an empty magazine, from the stock, without a lock, or from the bin. Returns NULL without memory. */
 static inline __attribute__((always_inline)) void **stock_empty(magazines_t *magazines, bin_t *bin, stock_t *stock,
                                                                 unsigned capacity)
 {
@@ -172,8 +170,7 @@ static void load(loaded_t *loaded, void **top)
  * must not find those here, now or in the child of a fork. The top entry stays, because it is beside the magazine. */
 static void leave_loaded(loaded_t *loaded) { OWNER_STORE(loaded->below, MAGAZINE_SENTINEL); }
 
-/* Refills a class of a thread whose allowance is tight. The thread counts the magazine that it gets. If the allowance has no
- * room for a magazine, it takes a single block. */
+/* Refills a class under a tight allowance. The thread counts the magazine, or takes a single block without room for one. */
 COLD static void *refill_tight(magazines_t *magazines, bin_t *bin, void **empty)
 {
   loaded_t *loaded = &magazines->cache->of[bin->size_class];
@@ -198,14 +195,13 @@ COLD static void *refill_tight(magazines_t *magazines, bin_t *bin, void **empty)
   return block;
 }
 
-/* A magazine of the stock needs no lock, so it comes first. The thread then keeps the empty one for its next overflow.
- * Otherwise the empty one goes to the bin in exchange. */
+/* A magazine of the stock needs no lock, so it comes first. The thread then keeps the empty one; else the bin gets it. */
 void *magazines_refill(magazines_t *magazines, bin_t *bin)
 {
   unsigned c = bin->size_class;
   loaded_t *loaded = &magazines->cache->of[c];
   stock_t *stock = &magazines->of[c];
-  void **empty = loaded->below != MAGAZINE_SENTINEL ? loaded->below + 1 : NULL, **top; /* its floor */
+  void **empty = loaded->below != MAGAZINE_SENTINEL ? loaded->below + 1 : NULL, **top;
   __asm__("" : "+r"(stock)); /* keeps the compiler from computing it again at each use */
   if (stock->full) {
     top = magazine_last(stock_pop(stock));
@@ -284,8 +280,7 @@ static inline __attribute__((always_inline)) void exchange_full(magazines_t *mag
   }
 }
 
-/* Exchanges a full magazine of a thread whose allowance is tight. If the allowance has no room for a magazine, the block goes
- * to the bin alone. */
+/* Exchanges a full magazine under a tight allowance. Without room for a magazine, the block goes to the bin alone. */
 COLD static void overflow_tight(magazines_t *magazines, bin_t *bin, void *block)
 {
   unsigned capacity = tight_capacity(magazines, bin, capacity_of(bin));
@@ -381,8 +376,7 @@ void magazines_drop(magazines_t *magazines, bin_t *bin)
     count_given(magazines, bin, given);
 }
 
-/* A class whose `below` has not moved since the last tick was unused, and is flushed. A used class gives up the full magazines
- * that were never reached. */
+/* A class whose `below` has not moved was unused, and is flushed. Used classes give up magazines that were never reached. */
 void magazines_tick(magazines_t *magazines, bin_t *bin)
 {
   stock_t *stock = &magazines->of[bin->size_class];

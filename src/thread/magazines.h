@@ -117,9 +117,9 @@ static inline default_loaded_t default_loaded_for(size_t size)
 /* The magazines of one class that are not loaded; word 0 links each list. */
 typedef struct stock {
   void **full;
-  void **empties;    /* used up */
-  void **seen;       /* loaded.below at the last tick */
-  uint8_t count;     /* full ones */
+  void **empties; /* used up */
+  void **seen;    /* loaded.below at the last tick */
+  uint8_t count;
   uint8_t low;       /* the fewest since the last tick */
   uint8_t exchanges; /* with the bin while threads are many, since the class had no magazine */
   uint8_t magazines; /* all that the thread has of the class, including loaded and empty ones */
@@ -144,14 +144,12 @@ void *magazines_refill(magazines_t *magazines, bin_t *bin);
 /* For a full loaded magazine, or none: the block goes to another magazine or, without memory for one, to the slabs. */
 void magazines_overflow(magazines_t *magazines, bin_t *bin, void *block);
 
-/* Returns everything of one class to its bin. */
 void magazines_flush(magazines_t *magazines, bin_t *bin);
 
 /* Forgets all entries of one class, whose blocks have ended. The magazines go to the bin. */
 void magazines_drop(magazines_t *magazines, bin_t *bin);
 
-/* Returns to the bin what was not needed since the last call: everything of an unused class, and the full magazines of a used
- * class that were never reached. */
+/* Returns to the bin: everything of a class that was unused since the last call, and full magazines that were never reached. */
 void magazines_tick(magazines_t *magazines, bin_t *bin);
 
 /* Returns whether any class has a magazine. Any thread may call it. */
@@ -163,7 +161,6 @@ uint64_t magazines_stamp(const magazines_t *magazines);
 /* Forgets all loaded magazines. The cache is then as new. */
 void magazines_forget(cache_t *cache);
 
-/* Returns the bytes of the allowance that the magazines of one class count. */
 size_t magazines_counted(const magazines_t *magazines, const bin_t *bin);
 
 /* Returns how many blocks of one class they hold. Any thread may call it. */

@@ -22,7 +22,6 @@ READS_BESIDE_OWNER static size_t each_entry(void *volatile *top, visit_fn *visit
   return n;
 }
 
-/* Visits all entries of a class, and returns their number. */
 READS_BESIDE_OWNER static size_t each(const magazines_t *magazines, unsigned c, visit_fn *visit, void *context)
 {
   const volatile loaded_t *loaded = &magazines->cache->of[c];

@@ -5,8 +5,7 @@
 #include "base/shared.h"
 #include "space/metadata.h"
 
-/* A thread that only frees searches for a record twice for each block. glibc frees up to 40 MiB of stacks at a thread's end:
- * 2,000 stacks, with four blocks each. */
+/* A free without a record asks for one twice. At a thread's end glibc frees up to 2,000 stacks, with four blocks each. */
 enum { FREES_ALONE = 16384 };
 
 #define NO_MAGAZINES [0 ... CLASS_CACHED] = {.below = MAGAZINE_SENTINEL}
@@ -263,8 +262,8 @@ thread_t *threads_first_lost(void) { return lost; }
 thread_t *const *threads_list(void) { return &live; }
 thread_t *const *threads_lost_list(void) { return &lost; }
 
-/* The loaded magazines are in the lost thread's thread-local memory, which the next thread may get. So they are copied. Without
- * memory for the copy they are not counted. */
+/* The loaded magazines are in thread-local memory, which the next thread may get. Without memory for a copy, they do not
+ * count. */
 static void lose(thread_t *thread)
 {
   static cache_t nothing;

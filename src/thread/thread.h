@@ -11,8 +11,7 @@
 
 #include "thread/caches.h"
 
-/* Other threads may flush the caches of the default heap too, as those of other heaps within reach (caches.h). Set at
- * startup. */
+/* Other threads may flush the caches of the default heap too, as those within reach (caches.h). Set at startup. */
 extern INTERNAL bool threads_default_is_reached;
 
 /* Registers the function for the end of a thread, once, under the startup lock. This must come early, while there are keys for
@@ -24,8 +23,7 @@ void threads_watch_ends(void);
  * under threads_lock, before the record goes. It calls `last` if no thread has a record then. */
 void threads_init(void (*end)(void), void (*flush_own)(thread_t *thread), void (*flush)(thread_t *thread), void (*last)(void));
 
-/* Returns the calling thread's record, which is made if needed. Returns NULL if the thread is ending, if its end cannot be
- * observed, or if there is no memory. */
+/* Returns the calling thread's record. NULL if the thread is ending, its end cannot be observed, or there is no memory. */
 thread_t *thread_current(void);
 
 /* Returns the record for a call that frees. A thread that has only freed so far may be past its destructors, where the C
@@ -33,37 +31,30 @@ thread_t *thread_current(void);
  * that may be there gets a record only after it has freed more than the C library can. */
 thread_t *thread_current_to_free(void);
 
-/* Hides the magazines from the calling thread's fast paths, so that each of its calls takes a slow path, which counts for
- * `profile`. thread_stop_counting() undoes that. Returns false if there is no memory. Must not be called during a call with a
- * heap's magazines. */
+/* Hides the magazines from the thread's fast paths, so that each call takes a slow path, which counts for `profile`. Returns
+ * false if there is no memory. thread_stop_counting() undoes it. Must not be called during a call with a heap's magazines. */
 bool thread_start_counting(thread_t *thread, uint32_t profile);
 void thread_stop_counting(thread_t *thread);
 
-/* For a thread that is about to end the process, at any point of any call. The thread then has no record and no magazines, and
- * their contents are lost. */
+/* For a thread that is about to end the process, at any point. It loses its record, and the contents of its magazines. */
 void thread_forget_own(void);
 
-/* Calls `visit` with a heap's magazines in every thread, and removes them if `forget`. No thread may be in a call with the heap
- * meanwhile. For the end, a reset or a walk of a heap. */
+/* Calls `visit` with a heap's magazines in every thread, and removes them if `forget`. No thread may be in a call with it. */
 void threads_visit(struct pool_heap *heap, bool forget, threads_visit_fn *visit);
 
-/* Flushes the caches within reach that no live thread has used for `looks` calls of this function. Returns whether a cache with
- * magazines is left. */
+/* Flushes the caches within reach that were unused for `looks` calls of this function. Returns whether a used one is left. */
 bool threads_reach_unused(unsigned looks, threads_visit_fn *flush);
 
-/* Returns the first live record. Called under threads_lock. */
 thread_t *threads_first(void);
 
-/* For the child of a fork, which does not have the other threads. Their cached blocks are lost to it, because a thread may have
- * been exchanging a magazine. No caller has these blocks, so the records stay for queries. `give` is called with each record,
- * for everything else that it held. */
+/* For the child of a fork, which lacks the other threads. Their cached blocks are lost, because a thread may have been
+ * exchanging a magazine, but no caller has them, so the records stay for queries. `give` is called with each record. */
 void threads_forget_others(void (*give)(thread_t *thread));
 
 /* Returns the first record of the threads lost in a fork. Called under threads_lock. */
 thread_t *threads_first_lost(void);
 
-/* Forgets what lost threads have cached of a heap, because all of its blocks have come back. Their magazines are not used
- * again: a thread may have been exchanging one. */
+/* Forgets what lost threads have cached of a heap, whose blocks have all come back. Their magazines are not used again. */
 void threads_drop_lost(struct pool_heap *heap, bool forget);
 
 /* Return the list heads, for a reader of the process's memory from outside. */

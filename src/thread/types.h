@@ -71,8 +71,7 @@ typedef struct thread_invalid {
   char text[INVALID_TEXT_SIZE];
 } thread_invalid_t;
 
-/* The fields that every thread uses come first, in one page. A thread that uses no heap of its own does not touch the
- * others. */
+/* The fields that every thread uses come first, in one page. Threads without own heaps do not touch the others. */
 typedef struct thread {
   bool busy;            /* with the magazines of a heap in `chains` */
   uint8_t number;       /* modulo 256 */
