@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * A unit has a bit in each of three bitmaps (free, dirty, start). A run has a descriptor at the number of its first unit. The
- * bitmaps, `huge`, and the tree over the free units are mapped entirely; descriptors and long bitmaps are mapped with the units
- * that they describe. */
+ * bitmaps, `huge`, and the tree over the free units are mapped entirely; descriptors and long bitmaps are mapped with their
+ * units. */
 #include "space/arena.h"
 #include <string.h>
 
@@ -65,8 +65,7 @@ void arena_begin(arena_t *arena, char *base, size_t units, unsigned unit_log2, b
 
 /* ---- arenas of the window: records and units are mapped as they are needed ---- */
 
-/* The runs and the long bitmaps are each followed by room for one step: map_more() maps a whole step, which must not overlap
- * the next records. */
+/* Runs and long bitmaps are each followed by room for one step: map_more() must not overlap the next records. */
 static size_t lay_out_slot(arena_t *arena, char *slot, size_t units)
 {
   char *end = slot;
@@ -139,8 +138,7 @@ void arena_purge_to_end(arena_t *arena)
     os_purge_in_steps(arena->base, unit_bytes(arena));
 }
 
-/* The record goes last and stores the progress, so that the next attempt continues there. If the system refuses to unmap the
- * units, it may still take their memory. */
+/* The record goes last and stores the progress for the next attempt. If the units cannot be unmapped, they may be purged. */
 bool arena_destroy(arena_t *arena)
 {
   if (arena->committed && !os_unmap(arena->base, unit_bytes(arena))) {
@@ -217,8 +215,7 @@ static bool fits_at(const arena_t *arena, size_t at, size_t units)
   return at + units <= arena->unit_count && bits_next_clear(arena->room.map, at, at + units) == at + units;
 }
 
-/* Finds the lowest aligned run if the alignment is less than a word of units. It reads each word once, and tests all positions
- * in the word together. */
+/* Finds the lowest aligned run for an alignment below a word of units. Tests all positions in a word together. */
 static size_t find_aligned_in_words(const arena_t *arena, size_t units, size_t alignment)
 {
   const word_t *map = arena->room.map;
@@ -286,8 +283,7 @@ run_t *arena_find(const arena_t *arena, const void *address)
   return starts && (size_t)((const char *)address - run->start) < run_bytes(arena, run) ? run : NULL;
 }
 
-/* A free unit whose descriptor still has a start and a size was a large block. Descriptors beyond `committed` may have been
- * purged. */
+/* A free unit whose descriptor has a start and a size was a large block. Descriptors beyond `committed` may be purged. */
 bool arena_had_run(const arena_t *arena, const void *address)
 {
   size_t unit = unit_of(arena, address);

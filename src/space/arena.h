@@ -55,15 +55,15 @@ typedef struct arena {
   run_t *runs;
   word_t *long_bitmaps; /* long_bitmap_words() for the slab of each unit; NULL if no slab has that many blocks */
   word_t *dirty, *start;
-  span_tree_t room;                  /* its map has the free units */
-  size_t slot, slots;                /* of the window; 0 slots: it is in none */
-  uint8_t huge_pages;                /* option.h */
-  bool refused;                      /* the system refused to map the last units */
-  bool forked;                       /* since it was created: a child may share its huge pages */
-  uint32_t open_page;                /* the last 2 MiB page that was opened (huge_pages.h), NO_PAGE, or NEVER_OPENED */
-  word_t *huge;                      /* in the window: a bit for each 2 MiB page that may be huge */
-  word_t *holes;                     /* a bit for each page that is not mapped; NULL if there are none */
-  uint32_t hole_count;               /* bits of `holes` */
+  span_tree_t room;   /* its map has the free units */
+  size_t slot, slots; /* of the window; 0 slots: it is in none */
+  uint8_t huge_pages;
+  bool refused;       /* the system refused to map the last units */
+  bool forked;        /* since it was created: a child may share its huge pages */
+  uint32_t open_page; /* the last 2 MiB page that was opened (huge_pages.h), NO_PAGE, or NEVER_OPENED */
+  word_t *huge;       /* in the window: a bit for each 2 MiB page that may be huge */
+  word_t *holes;      /* a bit for each page that is not mapped; NULL if there are none */
+  uint32_t hole_count;
   word_t *moved;                     /* a bit for each unit into which pages have moved (move.c); NULL like holes */
   char *runs_end, *long_bitmaps_end; /* how far those are mapped */
   struct arena *next_left;           /* in the list of ended arenas that could not be destroyed */
@@ -76,26 +76,22 @@ static inline taken_t taken_of(os_mapped_t mapped)
   return mapped == OS_MAPPED ? TAKEN : mapped == OS_OCCUPIED ? NO_ROOM : NO_MEMORY;
 }
 
-/* Maps the records of an arena in open slots of the window, which the caller owns. `units` 0 means as many as fit in one slot.
- * NO_ROOM means that something else is mapped there. */
+/* Maps the records of an arena in the caller's open slots. `units` 0 means as many as fit in one. NO_ROOM: they are
+ * occupied. */
 taken_t arena_create(struct space *space, size_t slot, size_t units, arena_t **arena);
 
-/* arena_map_records() maps the records of `units` units; arena_give_records() returns those of units beyond, which are
- * unmapped. */
+/* Map the records of `units` units, and return those of unmapped units beyond. */
 os_mapped_t arena_map_records(arena_t *arena, size_t units);
 void arena_give_records(arena_t *arena, size_t units);
 
-/* Returns the number of slots for an arena of `units` units. */
 size_t arena_slots_for(size_t units);
 
 /* For an arena that is about to end and has no user: returns much memory in steps. arena_destroy() counts it. */
 void arena_purge_to_end(arena_t *arena);
 
-/* Unmaps the arena. If the system refuses a part, it returns false. That part stays without its contents, and can be tried
- * again. */
+/* Unmaps the arena. Returns false if the system refuses a part, which loses its contents and can be tried again. */
 bool arena_destroy(arena_t *arena);
 
-/* Returns the bytes mapped for the records of an arena of the window. */
 size_t arena_record_bytes(const arena_t *arena);
 
 /* Returns the bytes mapped for an arena of the window, units and records. */
@@ -116,12 +112,10 @@ run_t *arena_find(const arena_t *arena, const void *address);
 /* Returns whether a large block that was freed began at `address`. It may be wrong; it only selects the text of a message. */
 bool arena_had_run(const arena_t *arena, const void *address);
 
-/* Returns the lowest unit at which `units` units are free and whose address is a multiple of `alignment` units; SPAN_NONE if
- * there is none. */
+/* Returns the lowest free run of `units` units whose address is a multiple of `alignment` units; SPAN_NONE if there is none. */
 size_t arena_room_for(const arena_t *arena, size_t units, size_t alignment);
 
-/* Finds the lowest such unit below `end` whose units are all mapped. It visits each free stretch, so it is for arenas for which
- * the system refuses to map more. */
+/* Finds the lowest mapped run of `units` free units below `end`. Visits each free stretch: for arenas that cannot map more. */
 size_t arena_mapped_room_for(const arena_t *arena, size_t end, size_t units, size_t alignment);
 
 static inline size_t unit_of(const arena_t *arena, const void *address)
@@ -137,8 +131,7 @@ static inline word_t *arena_long_bitmap(const arena_t *arena, size_t unit)
 static inline char *arena_end(const arena_t *arena) { return arena->base + ((size_t)arena->unit_count << arena->unit_log2); }
 static inline size_t run_bytes(const arena_t *arena, const run_t *run) { return (size_t)run->units << arena->unit_log2; }
 
-/* Returns the run of a live block. Needs no lock: other runs in the word may come and go, but this run's bit does not
- * change. */
+/* Returns the run of a live block. Needs no lock: other bits of the word may change, but not this run's. */
 static inline run_t *run_of(const arena_t *arena, const void *block)
 {
   size_t unit = unit_of(arena, block);

@@ -3,8 +3,7 @@
 #include "space/budget.h"
 #include "os/lock.h"
 
-/* The innermost lock comes first. All charges use this order, so they cannot deadlock. A fork waits at the innermost lock
- * (os/lock.h), so the others are not tested for closure. */
+/* The innermost lock comes first, so charges cannot deadlock. A fork waits there (os/lock.h), so the others need no closure. */
 static void acquire_all(budget_t *budget)
 {
   if (!budget)
@@ -83,8 +82,8 @@ void budget_discharge(budget_t *budget, size_t bytes)
   release_all(budget);
 }
 
-/* A charge alone does not raise the peak, since the memory may still be refused. Comparing without the lock saves the lock in
- * most calls, because the peak seldom rises. */
+/* A charge alone does not raise the peak, since the memory may still be refused. Most calls do not raise it, and take no
+ * lock. */
 void budget_note_peak(budget_t *budget)
 {
   for (; budget; budget = budget->parent) {

@@ -17,8 +17,7 @@ static size_t map_bytes(size_t slots) { return round_up(slots << (SLOT_LOG2 - UN
 /* How far each plane is mapped, in slots. The default plane is ahead if there was no memory for the other. */
 static size_t default_slots, heap_slots;
 
-/* Each plane records how far it is mapped. If memory ends between the two, the next attempt continues here, since os_map_at()
- * does not map addresses twice. */
+/* Each plane records how far it is mapped, so that the next attempt continues there: os_map_at() maps no address twice. */
 static bool map_plane(char *plane, size_t *slots, size_t end)
 {
   size_t from = map_bytes(*slots), to = map_bytes(max_size(end, *slots));
@@ -34,8 +33,7 @@ static bool map_planes(char *base, size_t end)
   return map_plane(base + MAP_PLANE, &default_slots, end) && map_plane(base, &heap_slots, end);
 }
 
-/* Unmaps the planes of a failed attempt. That can only be a part of the default plane, which is mapped first: once both are
- * mapped, the attempt has succeeded. */
+/* Unmaps the planes of a failed attempt: only the default plane, because the attempt succeeds once both are mapped. */
 static void unmap_planes(char *base)
 {
   if (default_slots)
@@ -43,8 +41,7 @@ static void unmap_planes(char *base)
   default_slots = 0;
 }
 
-/* The window is the first stretch in which the map of one slot can be mapped. Several are tried, because other mappings may be
- * in the way. */
+/* The window is the first stretch in which the map of one slot fits. Other mappings may be in the way of some. */
 bool window_init(void)
 {
   size_t size;
@@ -90,8 +87,7 @@ bool window_open(size_t end)
   return true;
 }
 
-/* Relaxed order is enough. A thread that frees a block got the pointer through the bin's lock or the program's own
- * synchronization, which also published the byte. */
+/* Relaxed order is enough: the hand-over of a block's pointer to the freeing thread also publishes the byte. */
 void class_map_set(const void *start, size_t units, bool of_default, unsigned size_class)
 {
   uint8_t *byte = class_window.map + ((uintptr_t)start - class_window.start) / UNIT - (of_default ? 0 : MAP_PLANE);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The window is the stretch of address space that has all slabs. The class map has a byte for each 64 KiB of it, which is the
- * size class of the blocks there. So free() finds the class of a block by a subtraction, a comparison and a load, and reads
- * nothing near the block.
+ * The window is the stretch of address space that has all slabs. The class map has a byte for each 64 KiB of it: the size class
+ * of the blocks there. So free() finds the class by a subtraction, a comparison and a load, and reads nothing near the block.
  *
  * The window is only addresses, chosen at random; memory is mapped there as needed. It is cut into slots of 1 GiB (32 MiB on
  * 32-bit machines), which are opened in order. The map is mapped as far as slots are open. An address outside the open slots is
@@ -12,8 +11,8 @@
  *       16 KiB of bytes each for a slot            start             ^ extent
  *
  * A 0 in the map means "take the slow path": a large block, or foreign memory. The default plane has the cached classes of the
- * default heap, the heap plane those of all other heaps. So a block of another heap is 0 to pool_free(), and the default path
- * pays nothing for heaps.
+ * default heap, the heap plane those of all other heaps. So other heaps' blocks are 0 to pool_free(), at no cost for its fast
+ * path.
  *
  *   M1 a byte is a slab's class from before its first block leaves the bin until after its last one is back, else 0. Slabs of
  *      bins without a plane have no bytes. The bytes of a slab change one after the other, under the bin's lock, while all of
@@ -42,7 +41,6 @@ extern INTERNAL window_t class_window;
 /* Chooses the window, once. Returns false if the system has no room for it. */
 bool window_init(void);
 
-/* Returns the mapped bytes of the class map. */
 size_t window_map_bytes(void);
 
 /* Return the number of slots, the number of open slots, and the address of a slot. */
@@ -70,8 +68,7 @@ static inline size_t window_offset(const void *block)
   return offset >> ALIGNMENT_LOG2 | offset << (ADDRESS_BITS - ALIGNMENT_LOG2);
 }
 
-/* The load is plain, so that the comparison is one instruction; under a sanitizer it is atomic. A stale extent is too small,
- * which leads to the slow path. */
+/* The load is plain, so that the comparison is one instruction. A stale extent is too small, which leads to the slow path. */
 static inline bool window_holds(size_t offset)
 {
 #ifdef UNDER_SANITIZER
@@ -100,7 +97,6 @@ static inline size_t class_map_of_heap_block(const void *block)
   return likely(window_holds(offset)) ? class_map_heap_at(offset) : 0;
 }
 
-/* Writes the class of units in open slots; 0 removes it. */
 void class_map_set(const void *start, size_t units, bool of_default, unsigned size_class);
 
 #endif

@@ -16,8 +16,7 @@ static uint32_t closing[GATE_KINDS]; /* forks that close the kind, or wait for o
 
 static lock_t *gate_at(gate_kind_t kind, size_t i) { return &gates[kind][i % GATES].lock; }
 
-/* The stack's address chooses the first gate to try, so most threads begin at different gates. Taking the lock of the queue
- * only waits for a fork. */
+/* The stack's address chooses the first gate, so most threads begin at different ones. The queue only delays them in a fork. */
 lock_t *gate_enter_beside_others(gate_kind_t kind)
 {
   if (unlikely(__atomic_load_n(&closing[kind], __ATOMIC_RELAXED))) {

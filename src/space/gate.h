@@ -39,7 +39,6 @@ static inline void gate_leave(lock_t *gate)
 void gate_close(gate_kind_t kind);
 void gate_open(gate_kind_t kind, void (*open)(lock_t *));
 
-/* Visits the locks of a kind in the order of closing. */
 void gate_each(gate_kind_t kind, void (*act)(lock_t *));
 
 #endif

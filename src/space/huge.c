@@ -160,8 +160,7 @@ static void end_unmapped(huge_t *huge, bool gone)
   lock_release(&huge_lock);
 }
 
-/* Called inside the gate. A system that refuses REFUSALS_MOST ranges will refuse the others too, so they are not tried. Returns
- * whether any was unmapped. */
+/* Called inside the gate. Gives up after REFUSALS_MOST refusals. Returns whether any range was unmapped. */
 static bool unmap_left(void)
 {
   huge_t *refused[REFUSALS_MOST], *huge;
@@ -213,8 +212,8 @@ void huge_give(huge_t *huge)
 
 bool huge_is_hopeless(size_t size) { return size > os_memory_most; }
 
-/* The block begins at the first aligned address of the range, and the rest stays on the list. Returns NULL if there is no
- * memory for another record; the whole range then stays. */
+/* The block begins at the first aligned address of the range, and the rest stays on the list. Returns NULL without memory for a
+ * record; the whole range then stays. */
 static huge_t *carve(huge_t *huge, size_t size, size_t alignment)
 {
   size_t gap = -huge->range.start & (alignment - 1);
@@ -270,7 +269,6 @@ static huge_t *map_block(size_t size, size_t alignment)
   return NULL;
 }
 
-/* A region stays hidden until its owner has initialized it. */
 huge_t *huge_take(size_t size, size_t alignment, void *owner, huge_t **list, bool *zeroed)
 {
   size = huge_bytes(size);

@@ -39,8 +39,7 @@ void huge_apart_note_site(const void *block, uint32_t site); /* of a live block 
 /* Sets the entry of any live block, apart or not; *before is the old one. Returns false if there is no such block. */
 bool huge_note_entry(const void *block, void *entry, void **before);
 
-/* Removes the record from tree and list, for one of the threads that free the block at once. Returns NULL if it is not a live
- * block apart. */
+/* Removes the record from tree and list, for one of several freeing threads. Returns NULL if it is not a live block apart. */
 huge_t *huge_apart_leave(const void *block);
 
 /* huge_unmap_left() retries the left ranges and returns how many bytes of memory the system took. huge_left_bytes() returns how
@@ -53,7 +52,6 @@ uint64_t huge_purged_bytes(void);
 size_t huge_mapped_bytes(void);
 size_t huge_apart_bytes(void);
 
-/* Returns the bytes that a block of this size will hold. */
 size_t huge_bytes(size_t size);
 
 /* Returns whether the system would refuse the request whatever is returned to it, so that nothing is given up for it. */

@@ -34,9 +34,8 @@ static uint32_t open_page(const arena_t *arena) { return __atomic_load_n(&arena-
 
 /* ---- opening a page ---- */
 
-/* The first write to each block of at most a page touches every page of the slab. Blocks of a few pages are mostly filled too:
- * tables, or pages of a database. Nothing is known of larger ones. This reads the slab without its bin's lock, so the figures
- * may be some blocks behind. */
+/* The first write to each block of at most a page touches all pages. Blocks of a few pages, such as tables or database pages,
+ * are mostly filled too. Larger ones are unknown. This reads without the bin's lock, so figures may be some blocks behind. */
 READS_BESIDE_OWNER static void count_run(const arena_t *arena, const run_t *run, size_t *filled, size_t *others)
 {
   if (run_kind(run) != RUN_SLAB || run->capacity < run_bytes(arena, run) / FILLED_BLOCK_MOST)

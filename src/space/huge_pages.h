@@ -7,8 +7,8 @@
  * holds no memory, and the 8 MiB below it are mostly slabs whose blocks were all handed out.
  *
  * An arena has one open page at a time, and withdraws the request when it opens the next one. By then the first page was
- * touched, and stays huge. Otherwise the kernel could collapse pages around a few small ones later, and so refill memory that a
- * purge has emptied.
+ * touched, and stays huge. Otherwise the kernel could later collapse the page around a few small ones, and refill purged
+ * memory.
  *
  * The system counts each stretch with different advice as a mapping. So an arena that has opened a page requests small pages
  * for all others, and the open page adds two mappings.
@@ -25,8 +25,7 @@ enum {
   HUGE_PAGES_FROM = 4 * HUGE_PAGE_UNITS /* 8 MiB: in a smaller arena, a sparsely used huge page would matter */
 };
 
-/* Returns whether pages may be opened in an arena of `committed` units, or all are to be huge. Units are then mapped up to the
- * end of a page. */
+/* Returns whether pages may be opened in an arena of `committed` units, or all are huge. Units are then mapped by pages. */
 static inline bool huge_pages_are_wanted(const arena_t *arena, size_t committed)
 {
   return arena->huge_pages == HUGE_PAGES_ALWAYS || (arena->huge_pages == HUGE_PAGES_AUTO && committed >= HUGE_PAGES_FROM);
@@ -41,8 +40,7 @@ static inline bool huge_pages_may_be(const arena_t *arena, size_t page)
 /* Lets a run open a page. It was just taken for a slab of blocks of at most FILLED_BLOCK_MOST bytes. */
 void huge_pages_open(arena_t *arena, const run_t *run);
 
-/* Closes the open page if a run of any other use takes units of it. The run may move later, and mremap() moves only one
- * mapping. */
+/* Closes the open page if a run of another use takes units of it. mremap() can move only one mapping. */
 void huge_pages_close_for(arena_t *arena, const run_t *run);
 
 /* Call these after units [from, to) were mapped; unmapped; after all units from `end` on were unmapped. */
@@ -54,8 +52,7 @@ void huge_pages_contract(arena_t *arena, size_t end);
  * the pages at both ends. Each is split once, since only the open page can become huge again. Needs no lock. */
 void huge_pages_split(arena_t *arena, const char *from, const char *to);
 
-/* Call it before a fork: the kernel does not split a page that the child shares, so later purges must try again. Needs no
- * lock. */
+/* Call it before a fork: the kernel does not split pages that the child shares, so later purges must try again. No lock. */
 void huge_pages_note_fork(arena_t *arena);
 
 #endif

@@ -54,8 +54,7 @@ huge_t *huge_record_take(void);
 huge_apart_t *huge_apart_record_take(void);
 void huge_record_give(huge_t *huge);
 
-/* Cuts the range behind `size` bytes and returns the rest as another range. Returns NULL, and does nothing, if there is no
- * memory for a record. */
+/* Cuts the range behind `size` bytes and returns the rest. Returns NULL, and does nothing, without memory for a record. */
 huge_t *huge_cut(huge_t *huge, size_t size);
 
 #endif

@@ -113,8 +113,7 @@ static void unshelve(piece_t *piece)
   add_to(&dirty, -dirty_bytes(piece));
 }
 
-/* A piece that follows another only lengthens that one, without a change of the tree. The size is 0 if a record fits
- * exactly. */
+/* A piece that follows another only lengthens it, without a change of the tree. The size is 0 if a record fits exactly. */
 static void give_piece(uintptr_t start, size_t size)
 {
   if (!size)
@@ -160,8 +159,7 @@ static uintptr_t place_in(const piece_t *piece, size_t size, size_t alignment)
   return round_down(piece_end(piece) - size, alignment);
 }
 
-/* Cuts a record off the end of a piece, so that the rest keeps its place in the tree. The gap behind an aligned record becomes
- * a piece of less than a page. */
+/* Cuts a record off the end of a piece, which keeps its place in the tree. The gap behind the record becomes a small piece. */
 static void *cut_record(piece_t *piece, size_t size, size_t alignment)
 {
   uintptr_t record = place_in(piece, size, alignment), behind = piece_end(piece);
@@ -180,8 +178,7 @@ static void *cut_record(piece_t *piece, size_t size, size_t alignment)
   return (void *)record;
 }
 
-/* A piece of exactly this size may be aligned by chance. Pieces that are longer by the alignment always have room, so only the
- * first shelf is searched. */
+/* A piece of this size may be aligned by chance. Longer ones always have room, so only the first shelf is searched. */
 static void *take_piece(size_t size, size_t alignment)
 {
   size_t looks = LOOKS_MOST;
@@ -194,8 +191,7 @@ static void *take_piece(size_t size, size_t alignment)
 
 /* ---- new memory ---- */
 
-/* Maps `bytes` more, at `end` if possible. A chunk elsewhere has unknown neighbours, so its ends are guarded. The rest of the
- * previous chunk was never touched, and is abandoned. */
+/* Maps `bytes` more, at `end` if possible, or else between guard pages. The untouched rest of the last chunk is lost. */
 static bool map_chunk(size_t bytes)
 {
   if (bytes <= (size_t)(limit - end) && os_map_at(end, bytes) == OS_MAPPED) {
@@ -321,8 +317,7 @@ void metadata_give(void *record, size_t size)
     sleeper_note();
 }
 
-/* Doubles the number of records each time, so a process with one heap wastes little and one with thousands seldom comes here.
- * If memory is short, it takes fewer. */
+/* Doubles the number of records each time, so one heap wastes little and thousands seldom come here. Takes fewer if need be. */
 void *metadata_take_kind(metadata_kind_t *kind)
 {
   char *record = (char *)round_up((uintptr_t)kind->next, kind->alignment);
@@ -371,8 +366,7 @@ static void note_purged(piece_t *piece, size_t from, size_t to)
   __atomic_store_n(&purged_total, purged_total + bytes, __ATOMIC_RELAXED);
 }
 
-/* Purges the first dirty pages of the piece that the pass has not reached. Returns false if there are none, and the piece is
- * done. */
+/* Purges the first dirty pages of the piece that the pass has not reached. Returns false if there are none left. */
 static bool purge_piece(piece_t *piece, metadata_pass_t *at)
 {
   size_t page = os_page_size(), first = page_index(max_size(first_page(piece), at->at)), last = page_index(piece_end(piece));

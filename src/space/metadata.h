@@ -20,8 +20,7 @@ void *metadata_take(size_t size, size_t alignment);
 /* Frees a record that was taken with this size. */
 void metadata_give(void *record, size_t size);
 
-/* Records of one kind that are never freed are taken together, so that they do not keep pages of other records. The caller
- * serializes calls for each kind. */
+/* Records of one kind that are never freed are taken together, so that they keep no other pages. Callers serialize kinds. */
 typedef struct metadata_kind {
   size_t size, alignment;
   size_t bytes; /* taken last time; doubles each time */
@@ -32,21 +31,18 @@ void *metadata_take_kind(metadata_kind_t *kind);
 /* Returns all whole free pages to the system, except those where a free piece begins. Returns their bytes. */
 size_t metadata_trim(void);
 
-/* Ends one or more epochs of the purge delay. If enough pages were free and not needed for the whole delay, it begins a pass
- * over them. Returns whether it does. */
+/* Ends one or more epochs of the purge delay. Begins a pass, and returns true, if enough pages were not needed for it. */
 bool metadata_begin_tick(size_t epochs);
 
 /* Makes at most `calls` system calls of the current pass. Returns whether the pass goes on. */
 bool metadata_purge_step(size_t calls);
 
-/* Returns whether free pages wait for a later tick. */
 bool metadata_has_left(void);
 
 /* Returns the bytes returned to the system in total. */
 uint64_t metadata_purged_bytes(void);
 
-/* metadata_bytes() returns the bytes taken and not freed, metadata_touched() those that hold memory, including freed records,
- * and metadata_mapped() those that are mapped. */
+/* Return the bytes that are taken, that hold memory, freed records included, and that are mapped. */
 size_t metadata_bytes(void);
 size_t metadata_touched(void);
 size_t metadata_mapped(void);

@@ -14,8 +14,7 @@ enum {
   STEP_HOLES = 16  /* stretches that a step unmaps at the end of an arena */
 };
 
-/* The caller holds the lock, which is released during the system call, because that may be slow. Meanwhile the units are
- * neither free nor dirty, so no thread takes them. */
+/* The lock is released during the system call, which may be slow. Meanwhile the units are neither free nor dirty. */
 static bool purge_units(arena_t *arena, size_t from, size_t to)
 {
   space_t *space = arena->space;
@@ -49,9 +48,8 @@ static size_t purge_each(arena_t *arena, size_t from, size_t to)
   return purged;
 }
 
-/* Purges the highest dirty range of the arena below the pass, at most `most` units. The pass moves down before the lock is
- * released, so refused units are not tried twice, and another caller continues below. Returns false if the arena has none
- * left. */
+/* Purges the highest dirty range below the pass, at most `most` units. The pass moves before the lock is released, so refused
+ * units are not tried twice, and other callers continue below. Returns false if the arena has none left. */
 static bool purge_range(arena_t *arena, purge_pass_t *pass, size_t most, size_t *purged)
 {
   size_t from, to;
@@ -119,8 +117,7 @@ static void leave_arena(space_t *space, purge_pass_t *pass, arena_t *arena)
   set_arenas_left(pass, left);
 }
 
-/* Continues a pass until it has tried `ranges` ranges and ends of arenas, has purged about `units` units, or is done. Returns
- * the purged units. */
+/* Continues a pass for up to `ranges` ranges and ends of arenas, and about `units` units. Returns the purged units. */
 static size_t go_on(space_t *space, purge_pass_t *pass, size_t ranges, size_t units)
 {
   size_t purged = 0;

@@ -46,8 +46,7 @@ typedef struct run {
 } run_t;
 _Static_assert(sizeof(run_t) <= 128, "two cache lines");
 
-/* The kind is set last, with release. Walks and queries find runs of other owners by address, and read the kind with acquire
- * first. */
+/* The kind is set last, with release. Walks and queries find foreign runs by address, and read the kind first, with acquire. */
 static inline void run_become(run_t *run, run_kind_t kind, void *owner)
 {
   __atomic_store_n(&run->owner, owner, __ATOMIC_RELAXED);

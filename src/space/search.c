@@ -22,9 +22,8 @@ void space_count_taken(space_t *space, size_t units, past_t past)
   low_water_note(&space->low_dirty, space->dirty_units);
 }
 
-/* On NUMA machines, an arena is for threads of the node that created it, because they touch its pages first. Free memory of
- * other nodes is used when the node's own arenas cannot grow. Slabs belong to a bin, not to a node, so a free block may still
- * reach a thread of another node. */
+/* On NUMA machines, an arena is for threads of the node that created it, because they touch its pages first. Memory of other
+ * nodes is used when the own arenas cannot grow. Slabs belong to bins, so a free block may still reach another node. */
 static uint8_t node_of[SLOTS_MOST];
 enum { ANY_NODE = 256 };
 
@@ -57,7 +56,6 @@ __attribute__((always_inline)) static inline taken_t take_from(arena_t *arena, s
   return taken;
 }
 
-/* Takes the run from the lowest arena that has room. */
 __attribute__((always_inline)) static inline taken_t search_arenas(size_t units, size_t alignment, bool may_grow, unsigned node,
                                                                    run_t **run)
 {

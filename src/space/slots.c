@@ -23,16 +23,14 @@ void slots_set(size_t first, size_t count, arena_t *arena)
     __atomic_store_n(&space_slots[i], arena, __ATOMIC_RELEASE);
 }
 
-/* Regions leave the highest slots to the process's own arenas. Otherwise many heaps with a reserve could take every slot, and
- * malloc would fail. */
+/* Regions leave the highest slots to the process. Otherwise heaps with a reserve could take all, and malloc would fail. */
 static size_t slots_for(bool region)
 {
   size_t most = window_slots_most();
   return region ? most - most / PROCESS_SLOTS_SHARE : most;
 }
 
-/* Opens and reserves `count` consecutive free slots, and returns the first; SLOTS_MOST if there are none. The lock serializes
- * the opening of slots. */
+/* Opens and reserves `count` consecutive free slots; returns the first, or SLOTS_MOST. The lock serializes the opening. */
 static size_t reserve_slots(size_t count, bool region)
 {
   size_t first = 0, most = slots_for(region);

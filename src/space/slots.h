@@ -11,8 +11,7 @@ enum { SLOT_TRIES = 64 }; /* slots with foreign mappings that one call skips */
 /* A slot in which an arena is about to be mapped, or in which a foreign mapping was found. */
 #define SLOT_RESERVED ((arena_t *)-1)
 
-/* The lock decides which slots are taken. It is taken inside the lock of any space. An arena is stored with release once it is
- * complete. */
+/* Decides which slots are taken; taken inside the lock of any space. Complete arenas are stored with release. */
 extern lock_t space_slots_lock;
 extern INTERNAL arena_t *space_slots[SLOTS_MOST];
 
@@ -27,8 +26,7 @@ void slots_set(size_t first, size_t count, arena_t *arena);
 /* Unmaps the arena. If the system refuses, it is left for a later attempt. Called under the lock. */
 void slots_destroy_arena(arena_t *arena);
 
-/* space_left_bytes() returns about how much memory waits for such an attempt. space_destroy_left() retries all of it, and
- * returns the bytes unmapped. */
+/* Return about how much memory of ended arenas is left, and retry to unmap it. space_destroy_left() returns its bytes. */
 size_t space_left_bytes(void);
 size_t space_destroy_left(void);
 

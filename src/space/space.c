@@ -152,8 +152,7 @@ COLD void space_add_unpaid(const space_t *space, ptrdiff_t units)
   space_add_unpaid_bytes((ptrdiff_t)((size_t)units << space->unit_log2));
 }
 
-/* The region of a small budget is charged for the units taken. Its free units may still hold memory that no budget counts, so
- * the process's figures count it. */
+/* The region of a small budget is charged for the units taken. The process's figures count memory that its free units hold. */
 void space_count_unpaid(space_t *space)
 {
   space->unpaid = true;
@@ -259,8 +258,7 @@ uint64_t space_changes(const space_t *space)
   return changes;
 }
 
-/* Makes units [from, to) free. The caller holds the lock of the space. This function releases it, because a purge that may
- * follow takes it itself. */
+/* Makes units [from, to) free, and releases the lock of the space, because a purge that may follow takes it itself. */
 static void give_units(arena_t *arena, size_t from, size_t to)
 {
   space_t *space = arena->space;

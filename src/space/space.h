@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * A space is a set of arenas under one lock, from which runs are taken and to which they are given back. The process has one
- * space, whose arenas are in slots of the window. A heap with a region has its own space with a single arena, and may fall back
- * to the process's.
+ * space, whose arenas are in slots of the window. A heap with a region has its own, of one arena, and may fall back to the
+ * process's.
  *
  * Runs are taken from the lowest arena that has room. An array has the longest free stretch of each arena, so that full arenas
  * are skipped without reading them.
@@ -36,11 +36,11 @@ typedef struct space {
   arena_t *fixed;         /* the only arena of a region, or NULL */
   struct space *fallback; /* where a full region's heap continues, or NULL */
   uint32_t unit_log2;
-  uint32_t alignment;      /* of a run's first address; a unit, or less in a small region */
-  bool prepaid;            /* a region that was charged entirely at its creation */
-  bool purgeable;          /* its memory is the system's, not a caller's */
-  bool purge_failed;       /* the system has refused a purge since the last tick */
-  uint8_t huge_pages;      /* option.h */
+  uint32_t alignment; /* of a run's first address; a unit, or less in a small region */
+  bool prepaid;       /* a region that was charged entirely at its creation */
+  bool purgeable;     /* its memory is the system's, not a caller's */
+  bool purge_failed;  /* the system has refused a purge since the last tick */
+  uint8_t huge_pages;
   bool opens_pages;        /* an arena has opened one (huge_pages.h) */
   uint32_t purge_delay_ms; /* 0: at once; PURGE_NEVER */
   size_t used_units, dirty_units;
@@ -67,33 +67,28 @@ extern INTERNAL bool space_is_short;
  * owner may use the memory from there to arena->base. Returns NULL if it is too small for a single unit. */
 char *space_init_guest(space_t *space, arena_t *arena, void *memory, size_t size, unsigned unit_log2);
 
-/* Makes a region of `units` units in memory of the system. Its records are elsewhere, space_region_records() bytes. `dirty`:
- * the memory holds old data. */
+/* Makes a region of `units` units in memory of the system; `dirty` if it holds old data. Its records are elsewhere. */
 void space_init_region(space_t *space, arena_t *arena, void *records, void *memory, size_t units, unsigned unit_log2,
                        bool dirty);
 size_t space_region_records(size_t units, unsigned unit_log2);
 
-/* Makes a region of `units` units of 64 KiB in slots of the window, all mapped. Returns false if there is no memory or no
- * slot. */
+/* Makes a fully mapped region of `units` units of 64 KiB in slots of the window. Returns false without memory or slots. */
 bool space_init_slots(space_t *space, size_t units);
 void space_hide_slots(space_t *space);    /* from then on no query finds it */
 void space_destroy_slots(space_t *space); /* unmaps it; space_destroy_left() retries parts that the system refuses */
 
 /* ---- runs ---- */
 
-/* Takes a run of `units`, whose first address is a multiple of `alignment` units; NULL if there is none. `zeroed` is set if it
- * holds no old data. */
+/* Takes a run of `units` at a multiple of `alignment` units, or returns NULL. `zeroed` is set if it holds no old data. */
 run_t *space_take(space_t *space, size_t units, size_t alignment);
 
 /* search.c takes the run; space_count_taken() counts its units. Called under the lock. */
 run_t *space_search(space_t *space, size_t units, size_t alignment);
 void space_count_taken(space_t *space, size_t units, past_t past);
 
-/* Gives a run back to its arena. */
 void space_give(space_t *space, run_t *run);
 
-/* Takes a run and charges a budget, from the space or its fallback. Returns NULL if there is no memory or the charge is
- * refused. */
+/* Takes a run from the space or its fallback and charges a budget. Returns NULL if memory or the charge is refused. */
 run_t *space_take_charged(space_t *space, budget_t *budget, size_t bytes, size_t alignment);
 
 /* For blocks of at most FILLED_BLOCK_MOST bytes, which are filled when they are handed out. */
@@ -103,21 +98,17 @@ void space_give_charged(space_t *space, budget_t *budget, run_t *run);
 /* Returns the bytes of the longest run that a region could give now, if a budget has room for `room` bytes. */
 size_t space_longest_free(space_t *space, size_t room);
 
-/* Returns how many bytes a run could have if the region or the budget is nearly full. It is a hint: a shorter run than the
- * refused one may be available. */
+/* Returns how many bytes a run could have if the region or budget is nearly full: a hint for a shorter run. */
 size_t space_room_left(space_t *space, budget_t *budget);
 
-/* Returns the charge for `units` units of the space. */
 static inline size_t space_price(const space_t *space, size_t units) { return space->prepaid ? 0 : units << space->unit_log2; }
 
-/* space_shorten() gives back the run's last units. space_lengthen() adds free units behind it, and returns false if they are
- * not free or there is no memory. */
+/* Give back the run's last units, or add the units behind it. False: these are not free, or there is no memory. */
 void space_shorten(space_t *space, run_t *run, size_t units);
 bool space_lengthen(space_t *space, run_t *run, size_t units);
 
-/* Moves a run of the process's space to `units` other units, which are more, after space_may_move() has returned true. It moves
- * the page tables; if the system refuses, it copies, and `wipes` clears the old bytes. Returns NULL, without a change, if there
- * are not so many units. */
+/* Moves a run of the process's space to `units` other units, more than before, if space_may_move() allows. Moves page tables,
+ * or copies and clears the old bytes if `wipes`. Returns NULL, without a change, if there are not so many units. */
 run_t *space_move(run_t *run, size_t units, bool wipes);
 bool space_may_move(const run_t *run, size_t units);
 
@@ -194,7 +185,6 @@ void space_note_fork(void);
 
 /* ---- queries ---- */
 
-/* What a space holds beyond its runs. */
 typedef struct space_figures {
   size_t dirty_bytes;  /* free, and held since it was used */
   size_t unused_bytes; /* of a prepaid region: free, and held whether it was used or not */
@@ -214,12 +204,10 @@ typedef struct arena_figures {
 } arena_figures_t;
 arena_figures_t space_arena_figures(void);
 
-/* Returns the run that holds `address`, in any arena of the window, or NULL. Any address is valid. The run may end the next
- * moment unless the caller owns a block there. */
+/* Returns the run that holds any address of the window, or NULL. It may end at once unless the caller owns a block there. */
 run_t *space_find(const void *address);
 
-/* Calls `ask` with the run and its arena, while the lock of their space keeps them unchanged. Returns false if there is
- * none. */
+/* Calls `ask` with the run and its arena, under the lock of their space. Returns false if there is none. */
 typedef void run_ask_fn(const arena_t *arena, const run_t *run, void *context);
 bool space_ask(const void *address, run_ask_fn *ask, void *context);
 bool space_ask_fixed(space_t *space, const void *address, run_ask_fn *ask, void *context);
@@ -236,7 +224,6 @@ bool space_next_run(space_t *space, const void *from, run_wanted_fn *wanted, voi
 /* Returns the longest free stretch of the process's arena in a slot. */
 size_t space_longest_in(size_t slot);
 
-/* Return how many units have room for `bytes`. */
 static inline size_t units_for(size_t bytes, unsigned unit_log2) { return (bytes + ((size_t)1 << unit_log2) - 1) >> unit_log2; }
 static inline size_t space_units(const space_t *space, size_t bytes) { return units_for(bytes, space->unit_log2); }
 

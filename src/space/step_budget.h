@@ -11,8 +11,7 @@ enum { STEP_MS = 4, STEPS_MOST = 128 };
 /* Time of the last caller; 0 before the first. */
 typedef uint64_t step_budget_t;
 
-/* Returns the caller's number of steps. Any thread may call it. Two threads may arrive in another order than they read the
- * clock; a step more or fewer is harmless. */
+/* Returns the caller's number of steps. Threads may arrive out of order: a step more or fewer is harmless. */
 static inline size_t step_budget_take(step_budget_t *budget, uint64_t now_ms)
 {
   uint64_t last = __atomic_load_n(budget, __ATOMIC_RELAXED), since = last && now_ms > last ? now_ms - last : 0;

@@ -65,7 +65,6 @@ static char *huge_page_start(const arena_t *arena, size_t page)
 
 static size_t huge_pages_bytes(const arena_t *arena, size_t pages) { return pages * HUGE_PAGE_UNITS << arena->unit_log2; }
 
-/* Returns whether no unit of the page is used or dirty. */
 static bool page_is_idle(const arena_t *arena, size_t page)
 {
   size_t from = page * HUGE_PAGE_UNITS, to = from + HUGE_PAGE_UNITS;
@@ -167,8 +166,7 @@ static past_t occupy(arena_t *arena, size_t from, size_t to)
   return past;
 }
 
-/* The start bit is set last, because it leads other threads to the descriptor. A size of 0 means that no large block has begun
- * here (arena_had_run()). */
+/* The start bit is set last, because it leads to the descriptor. A size of 0 means no large block (arena_had_run()). */
 static inline taken_t begin_run(arena_t *arena, size_t at, size_t units, run_t **taken, past_t *past)
 {
   run_t *run = *taken = &arena->runs[at];
@@ -192,7 +190,6 @@ void arena_forget(arena_t *arena, size_t from, size_t to)
   arena->forgotten += (uint32_t)(to - from);
 }
 
-/* Maps the holes among units [from, to). */
 static taken_t fill_holes(arena_t *arena, size_t from, size_t to)
 {
   size_t end = (to + HUGE_PAGE_UNITS - 1) / HUGE_PAGE_UNITS, page = bits_next_set(arena->holes, from / HUGE_PAGE_UNITS, end);
@@ -213,7 +210,6 @@ static taken_t fill_holes(arena_t *arena, size_t from, size_t to)
   return TAKEN;
 }
 
-/* Maps those of the free units [from, to) that are not mapped. */
 static taken_t commit_step(arena_t *arena, size_t from, size_t to)
 {
   if (!HAS_SYSTEM)
@@ -354,7 +350,6 @@ void arena_end_purge(arena_t *arena, size_t from, size_t to, bool purged)
     set_dirty(arena, from, to);
 }
 
-/* Returns the unit behind the last used or dirty one. */
 static size_t end_of_use(const arena_t *arena)
 {
   size_t end = arena->committed;

@@ -27,15 +27,13 @@ bool arena_lengthen(arena_t *arena, run_t *run, size_t units, past_t *past);
 /* Makes units [from, to) of an ended or shortened run free and dirty. */
 void arena_give(arena_t *arena, size_t from, size_t to);
 
-/* Maps units [from, to) of an ended run, whose pages have moved elsewhere, as free and clean. If the system refuses, it forgets
- * them. */
+/* Maps units [from, to) of an ended run, whose pages have moved elsewhere, as free and clean, or forgets them. */
 void arena_give_unmapped(arena_t *arena, size_t from, size_t to);
 
 /* Removes units [from, to), which are free or in no run, for good, because they cannot be mapped. */
 void arena_forget(arena_t *arena, size_t from, size_t to);
 
-/* Notes that pages have moved into these units (move.c). arena_moved_units() counts them, in all arenas, until they are
- * unmapped. */
+/* Notes that pages have moved into these units (move.c). arena_moved_units() counts such units until they are unmapped. */
 void arena_mark_moved(arena_t *arena, size_t from, size_t to);
 size_t arena_moved_units(void);
 
@@ -52,10 +50,8 @@ void arena_end_purge(arena_t *arena, size_t from, size_t to, bool purged);
  * pages without such units below it. Touches no memory. Returns false if some idle addresses are still mapped. */
 bool arena_unmap_idle(arena_t *arena, size_t most_holes);
 
-/* Returns how often units were mapped, of all arenas. */
 uint64_t arena_maps(void);
 
-/* Marks whether a run starts at the unit. */
 void arena_set_start(arena_t *arena, size_t unit, bool is_start);
 
 #endif
