@@ -34,8 +34,7 @@ static text_t *line_begin(line_t *line)
   return &line->text;
 }
 
-/* Truncates long lines. One byte of the buffer is reserved for the newline. The line is one write, so that lines of several
- * threads do not mix. */
+/* Truncates long lines; one byte is reserved for the newline. Each line is one write, so that lines of threads do not mix. */
 static void line_end_by(line_t *line, void (*write)(const char *text, size_t length))
 {
   size_t length = line->text.length < line->text.size ? line->text.length : line->text.size;

@@ -23,8 +23,7 @@ struct pool_heap;
 #define NOT_A_BLOCK "not a block of any heap"
 /* No live block begins at the address. It points to the stack, to static data, to a block of another allocator, into a block,
  * or to a block whose memory was returned to the system.
- * Do: Find where the pointer comes from; free it with the library that allocated it. checked=all tells more about a freed
- * block. */
+ * Do: Find where the pointer comes from; free it with the library that allocated it. checked=all tells about freed blocks. */
 
 #define NOT_OF_HEAP "a block of another heap"
 /* The call names a heap, and the block is neither of that heap nor of one that it overflows to.
@@ -156,8 +155,7 @@ extern void (*fatal_before_abort)(void);
 /* Returns a heap's name; NULL for the default heap, which messages do not name. The pointer is NULL until heaps have names. */
 extern const char *(*fatal_heap_name)(const struct pool_heap *heap);
 
-/* Sets where the block of the next message was allocated and freed: return addresses, the innermost first. The line then ends
- * with
+/* Sets the return addresses of the next message's block, the innermost first:
  *
  *     ..., allocated by f+0x1c (program), freed by g+0x40 (program) < h+0x12 (program) */
 typedef struct frames_told {
@@ -170,7 +168,7 @@ void fatal_say_places(const frames_told_t *allocated, const frames_told_t *freed
 struct text;
 extern void (*fatal_say_frames)(struct text *text, const char *before, const frames_told_t *told);
 
-/* Prints tidepool: call(0xaddress): what */
+/* Prints `tidepool: call(0xaddress): what`. */
 _Noreturn void fatal_misuse(const char *call, const void *address, const char *what);
 
 /* Prints one of
@@ -188,18 +186,17 @@ _Noreturn void fatal_misuse_of_block(const char *call, const void *address, cons
 _Noreturn void fatal_late_misuse(const void *address, const char *what, const struct pool_heap *heap, size_t size,
                                  const struct pool_heap *given_to);
 
-/* Prints tidepool: call(0xaddress): what at offset N of a block of M bytes of heap "name"; N is negative in front of the
- * block. */
+/* Prints `tidepool: call(0xaddress): what at offset N of a block of M bytes of heap "name"`; N < 0 in front of the block. */
 _Noreturn void fatal_damage(const char *call, const void *address, const char *what, ptrdiff_t offset,
                             const struct pool_heap *heap, size_t size);
 
-/* Prints tidepool: call(heap "name", size): memory exhausted */
+/* Prints `tidepool: call(heap "name", size): memory exhausted`. */
 _Noreturn void fatal_exhausted(const char *call, const struct pool_heap *heap, size_t size);
 
-/* Prints tidepool: what */
+/* Prints `tidepool: what`. */
 _Noreturn void fatal(const char *what);
 
-/* Prints tidepool: subject: what. The program continues. */
+/* Prints `tidepool: subject: what`. The program continues. */
 void warn(const char *subject, const char *what);
 void warn_at_exit(const char *subject, const char *what); /* also works after the program has closed standard error */
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Each option is a line of `table`, with its parser and its help text. Options may change until the manager starts, and are
- * constant afterwards. */
+ * Each option is a line of `table`, with its parser and its help text. Options are constant once the manager has started. */
 #include "option.h"
 #include "base/text.h"
 #include "misuse.h"
@@ -57,8 +56,7 @@ static bool parse_huge_pages(const char *value)
   return false;
 }
 
-/* "exit:FILE" writes the figures to a file. option_read() duplicates standard error, since many programs close theirs before
- * they end. */
+/* "exit:FILE" writes to a file. option_read() duplicates standard error, since many programs close theirs before they end. */
 static bool parse_stats(const char *value)
 {
   static const char with_file[] = "exit:";
@@ -143,7 +141,6 @@ static bool parse_background(const char *value)
 
 static bool parse_cache_bytes(const char *value) { return parse_number(value, 0, CACHE_BYTES_MOST, &settings.cache_bytes); }
 
-/* 0 is off. */
 static bool parse_guard_sample(const char *value)
 {
   uint64_t number = settings.guard_sample;

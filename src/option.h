@@ -72,16 +72,13 @@ bool option_are_settled(void);
 #define LIBRARY_NAME "libtidepool"
 #endif
 
-/* Expands an option's file name: "%p" becomes the process ID, "%l" the library's name, "%%" a percent sign. So processes of one
- * program do not share a file. */
+/* Expands a file name: "%p" is the process ID, "%l" the library's name, "%%" a percent sign. So processes share no file. */
 void option_path(char *path, size_t size, const char *name);
 
-/* Returns whether sites of several addresses, or a profile, are requested so far or by the environment. It may be called before
- * options are read. */
+/* Returns whether sites of several addresses, or a profile, are requested so far. It also reads the environment. */
 bool option_wants_stacks(void);
 
-/* option_is_debug() returns whether the option needs the debug library. option_refuse_debug() reports such options that were
- * set, in one line, and resets them. */
+/* Returns whether the option needs the debug library. option_refuse_debug() reports and resets such options, in one line. */
 bool option_is_debug(const char *key);
 void option_refuse_debug(void);
 
