@@ -5,6 +5,7 @@
 #include "heap/tool_source.h"
 #include "base/shared.h"
 #include "heap/granular.h"
+#include "heap/heads.h"
 #include "option.h"
 
 enum { LEAD = 8 };
@@ -61,12 +62,12 @@ static void give_malloced(const huge_apart_t *apart, const char *call)
 static const apart_source_t malloc_source = {
   .take = take_malloced, .bytes = malloced_bytes, .largest = largest_malloced, .give = give_malloced, .serves = os_tool_serves};
 
-/* These blocks count as blocks with heads: they move when they are resized, so that a use of the old address is found. The
- * context is a root of the leak search because it points to memory of the program. */
+/* These blocks move when they are resized, so that a use of the old address is found. The context is a root of the leak search
+ * because it points to memory of the program. */
 void tool_begin(heap_t *heap)
 {
   apart_begin(heap, &malloc_source);
-  heap->headed = true;
+  heap->moves_blocks = true;
   os_tool_begin_root(&heap->context, sizeof heap->context);
 }
 
@@ -74,7 +75,7 @@ void tool_begin(heap_t *heap)
 
 void tool_begin_guest(heap_t *heap)
 {
-  if (!os_tool.sees_bytes && !os_tool.sees_orders)
+  if (!heads || (!os_tool.sees_bytes && !os_tool.sees_orders))
     return;
   heap->marked = heap->headed = true;
   heap->checked |= os_tool.sees_bytes;

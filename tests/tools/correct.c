@@ -39,8 +39,10 @@ static void arrays(void)
   static const unsigned flags[] = {0, POOL_HEAP_CHECKED, POOL_HEAP_SITES, POOL_HEAP_GUARDED, POOL_HEAP_ZERO_ON_FREE};
   for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
     for (size_t size = 16; size <= 20000; size *= 5) {
-      pool_heap_t *heap = must(pool_heap_create(&(pool_heap_options_t){.flags = flags[i]}));
-      use_objects(heap, size, true);
+      pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.flags = flags[i]});
+      if (!heap && strstr(pool_error(), "only the debug library"))
+        continue;
+      use_objects(must(heap), size, true);
       use_objects(heap, size, true); /* in what the first has left */
       use_objects(heap, size, false);
       pool_heap_reset(heap);
@@ -191,6 +193,65 @@ static void later_budgets(void)
   pool_heap_destroy(heap);
 }
 
+/* ---- each call, of each kind of heap ---- */
+
+static bool count_block(const pool_block_t *block, void *context)
+{
+  *(size_t *)context += pool_in_use(block->start);
+  return true;
+}
+
+/* A block is copied when it is resized, aligned, and asked about; 32 MiB is more than valgrind serves. */
+static void use_blocks(pool_heap_t *heap, bool has_large)
+{
+  static const size_t sizes[] = {1, 48, 3000, 10, 300000, 70000};
+  char *block = NULL, *aligned = must(pool_heap_aligned_alloc(heap, 256, 600)), *zeroed = must(pool_heap_zalloc(heap, 5000));
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes - (has_large ? 0 : 2); i++) {
+    block = must(pool_heap_realloc(heap, block, sizes[i]));
+    memset(block, 5, sizes[i]);
+    pool_resize_in_place(block, sizes[i] / 2 + 1);
+  }
+  aligned = must(pool_heap_realloc(heap, memset(aligned, 6, 600), 900));
+  size_t live = 0;
+  pool_heap_walk(heap, count_block, &live);
+  if (live < 3 || zeroed[4999] || aligned[599] != 6 || pool_usable_size(aligned) < 900 || pool_heap_of(block) != heap)
+    printf("%zu blocks are live, or they are not as they were left\n", live);
+  pool_heap_free(heap, zeroed);
+  pool_free(aligned);
+  pool_heap_trim(heap, 0);
+  pool_heap_largest(heap);
+  pool_heap_free(heap, block);
+}
+
+static void calls(void)
+{
+  static const size_t sizes[] = {64, 256};
+  static char large[OUTER], small[60000];
+  pool_heap_t *parent = must(pool_heap_create(NULL)), *overflow = must(pool_heap_create(NULL));
+  const pool_heap_options_t kinds[] = {{.parent = parent},
+                                       {.flags = POOL_HEAP_ZERO_ON_FREE},
+                                       {.flags = POOL_HEAP_SINGLE_THREAD, .size_classes = sizes, .size_class_count = 2},
+                                       {.budget = 16 << 20, .overflow = overflow},
+                                       {.reserve = 4 << 20, .flags = POOL_HEAP_PREFAULT},
+                                       {.budget = 2 << 20, .flags = POOL_HEAP_DENSE},
+                                       {.memory = large, .memory_size = sizeof large, .flags = POOL_HEAP_ZERO_ON_FREE},
+                                       {.memory = small, .memory_size = sizeof small, .overflow = overflow}};
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    pool_heap_t *heap = must(pool_heap_create(&kinds[i]));
+    for (int round = 0; round < 3; round++) {
+      use_blocks(heap, !kinds[i].memory);
+      use_objects(heap, 40, round);
+      if (round)
+        pool_heap_reset(heap);
+    }
+    pool_heap_destroy(heap);
+    if (kinds[i].memory)
+      memset(kinds[i].memory, 7, kinds[i].memory_size); /* it is the program's again */
+  }
+  pool_heap_destroy(overflow);
+  pool_heap_destroy(parent);
+}
+
 /* A node gives its child back when it is reset. */
 typedef struct node {
   struct node *child;
@@ -237,9 +298,9 @@ int main(int count, char **arguments)
   static const struct {
     const char *name;
     void (*run)(void);
-  } cases[] = {{"arrays", arrays},    {"nested", nested},   {"contexts", contexts},
-               {"wiped", wiped},      {"classes", classes}, {"later_budgets", later_budgets},
-               {"children", children}};
+  } cases[] = {{"arrays", arrays},     {"nested", nested},   {"contexts", contexts},
+               {"wiped", wiped},       {"classes", classes}, {"later_budgets", later_budgets},
+               {"children", children}, {"calls", calls}};
   bool found = false;
   for (size_t i = 0; count == 2 && i < sizeof cases / sizeof *cases; i++)
     if (!strcmp(cases[i].name, arguments[1]) || !strcmp("all", arguments[1])) {

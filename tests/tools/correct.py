@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Tools say nothing of programs without a bug (correct.c).
 
-usage: correct.py PROGRAM SOURCE INCLUDE LIBRARY"""
+usage: correct.py PROGRAM SOURCE INCLUDE LIBRARY [plain]
+The plain library has no options for checks."""
 
 import shutil
 import sys
@@ -12,9 +13,12 @@ sys.dont_write_bytecode = True   # the source tree stays as it is
 
 import planted
 
-PROGRAM, *BUILT_FROM = sys.argv[1:]
-CASES = ["arrays", "nested", "contexts", "wiped", "classes", "later_budgets", "children"]
-OPTIONS = ["", "checked=all", "guarded=all", "sites=4", "blocks=malloc", "blocks=malloc,checked=1", "blocks=own"]
+PROGRAM, *BUILT_FROM = sys.argv[1:5]
+IS_PLAIN = sys.argv[5:] == ["plain"]
+CASES = ["arrays", "nested", "contexts", "wiped", "classes", "later_budgets", "children", "calls"]
+OPTIONS = ["", "blocks=malloc", "blocks=own", "blocks=malloc,abort_on_exhausted=1,check_at_exit=1,background=1"]
+DEBUG_OPTIONS = [] if IS_PLAIN else ["checked=all", "guarded=all", "sites=4", "blocks=malloc,checked=1"]
+CHECKS = [] if IS_PLAIN else ["checked=1", "guarded=1", "checked=all"]
 
 
 class Correct(unittest.TestCase):
@@ -24,13 +28,13 @@ class Correct(unittest.TestCase):
 
     def test_without_a_tool(self):
         for case in CASES:
-            for options in OPTIONS:
+            for options in OPTIONS + DEBUG_OPTIONS:
                 self.assert_quiet(PROGRAM, case, options=options)
 
     def test_memcheck(self):
         if not shutil.which("valgrind"):
             self.skipTest("valgrind is not installed")
-        for options in "", "checked=1", "guarded=1", "checked=all":   # one after the other: it takes most of the time to begin
+        for options in "", *CHECKS:   # one after the other: it takes most of the time to begin
             self.assert_quiet("valgrind", "--command-line-only=yes", "-q", "--leak-check=full", "--error-exitcode=9",
                               PROGRAM, "all", options=options)
 
@@ -42,7 +46,7 @@ class Correct(unittest.TestCase):
             if not program:
                 self.skipTest("its programs do not run here")
             for case in CASES:
-                for options in "", "checked=1", "checked=all":
+                for options in "", *CHECKS[::2]:
                     self.assert_quiet(program, case, options=options)
 
     def test_address_sanitizer_of_gcc(self):
