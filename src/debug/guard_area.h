@@ -39,7 +39,7 @@ typedef struct guard_area_place {
   const void *allocated[GUARD_AREA_FRAMES], *freed[GUARD_AREA_FRAMES];
 } guard_area_place_t;
 
-typedef struct yard {
+typedef struct area {
   size_t bytes_most;              /* of addresses; set in the definition */
   uint32_t live_most, freed_most; /* places of live blocks, and of freed ones that are remembered */
   char *start;                    /* NULL: not begun. Published with release when all else is set */
@@ -52,29 +52,29 @@ typedef struct yard {
 } guard_area_t;
 
 /* Reserves the addresses and the records. Returns false if the system refuses. Any thread may call it at any time. */
-bool guard_area_begin(guard_area_t *yard);
+bool guard_area_begin(guard_area_t *area);
 
 /* Returns the bytes of memory that a block takes. */
 size_t guard_area_bytes(size_t size, size_t alignment);
 
 /* Returns a place of zeroed pages; the caller sets all fields but state, block and pages. NULL: no room, or refused. */
-guard_area_place_t *guard_area_take(guard_area_t *yard, size_t size, size_t alignment);
+guard_area_place_t *guard_area_take(guard_area_t *area, size_t size, size_t alignment);
 
 /* Makes the pages inaccessible, during a later call if the system refuses now. */
-void guard_area_give(guard_area_t *yard, guard_area_place_t *place);
+void guard_area_give(guard_area_t *area, guard_area_place_t *place);
 
 /* The memory of the records and the table; 0 bytes: the area has not begun. */
 typedef struct guard_area_notes {
   const void *places, *table;
   size_t places_size, table_size;
 } guard_area_notes_t;
-guard_area_notes_t guard_area_notes(const guard_area_t *yard);
+guard_area_notes_t guard_area_notes(const guard_area_t *area);
 
-char *guard_area_pages(const guard_area_t *yard, const guard_area_place_t *place);
+char *guard_area_pages(const guard_area_t *area, const guard_area_place_t *place);
 size_t guard_area_pages_bytes(const guard_area_place_t *place);
 
 /* Returns the place that contains an address, without a lock. NULL: none, unless `nearest`, which returns the nearest place. */
-guard_area_place_t *guard_area_place_at(const guard_area_t *yard, const void *address, bool nearest);
-bool guard_area_holds(const guard_area_t *yard, const void *address);
+guard_area_place_t *guard_area_place_at(const guard_area_t *area, const void *address, bool nearest);
+bool guard_area_holds(const guard_area_t *area, const void *address);
 
 #endif

@@ -91,14 +91,14 @@ static void note_owner(guard_area_place_t *place, const heap_t *heap)
   place->name[GUARD_AREA_NAME_SIZE - 1] = '\0';
 }
 
-static bool take_of(guard_area_t *yard, huge_apart_t *apart, const heap_t *heap, size_t size, size_t alignment, bool *zeroed)
+static bool take_of(guard_area_t *area, huge_apart_t *apart, const heap_t *heap, size_t size, size_t alignment, bool *zeroed)
 {
-  guard_area_place_t *place = guard_area_begin(yard) ? guard_area_take(yard, size, alignment) : NULL;
+  guard_area_place_t *place = guard_area_begin(area) ? guard_area_take(area, size, alignment) : NULL;
   if (!place)
     return false;
   note_owner(place, heap);
   place->allocated_count = keep_frames(place->allocated, apart->stack);
-  apart->huge.range = (range_t){.start = (uintptr_t)guard_area_pages(yard, place), .size = guard_area_pages_bytes(place)};
+  apart->huge.range = (range_t){.start = (uintptr_t)guard_area_pages(area, place), .size = guard_area_pages_bytes(place)};
   apart->offset = (size_t)(place->block - huge_start(&apart->huge));
   apart->asked = size;
   *zeroed = true;
@@ -107,12 +107,12 @@ static bool take_of(guard_area_t *yard, huge_apart_t *apart, const heap_t *heap,
 }
 
 /* No question finds the block any more, and no other thread can free it. */
-static void give_to(guard_area_t *yard, const huge_apart_t *apart, const char *call)
+static void give_to(guard_area_t *area, const huge_apart_t *apart, const char *call)
 {
-  guard_area_place_t *place = guard_area_place_at(yard, apart_block(apart), false);
+  guard_area_place_t *place = guard_area_place_at(area, apart_block(apart), false);
   verify_canaries_of(apart, call);
   place->freed_count = keep_frames(place->freed, apart->stack);
-  guard_area_give(yard, place);
+  guard_area_give(area, place);
 }
 
 static bool take_guarded(huge_apart_t *apart, const heap_t *heap, size_t size, size_t alignment, bool *zeroed)
@@ -146,7 +146,7 @@ static void shorten(const huge_apart_t *apart, size_t size, const char *call)
   guard_area_place_at(guard_area_around(apart_block(apart)), apart_block(apart), false)->size = size;
 }
 
-static size_t largest_walled(size_t bytes) { return round_down(bytes, os_page_size()); }
+static size_t largest_guarded(size_t bytes) { return round_down(bytes, os_page_size()); }
 
 static void take_stack(const void *from, os_stack_t *stack)
 {
@@ -158,7 +158,7 @@ static void take_stack(const void *from, os_stack_t *stack)
 
 #define SOURCE(take_it, give_it) \
   { \
-    .take = take_it, .bytes = guard_area_bytes, .largest = largest_walled, .give = give_it, .shorten = shorten, \
+    .take = take_it, .bytes = guard_area_bytes, .largest = largest_guarded, .give = give_it, .shorten = shorten, \
     .verify = verify_canaries_of, .take_stack = take_stack \
   }
 
@@ -176,8 +176,8 @@ static const heap_t *owner_of(const guard_area_place_t *place)
 
 bool guard_pages_look(const void *address, guard_pages_look_t *look)
 {
-  const guard_area_t *yard = guard_area_around(address);
-  const guard_area_place_t *place = yard ? guard_area_place_at(yard, address, false) : NULL;
+  const guard_area_t *area = guard_area_around(address);
+  const guard_area_place_t *place = area ? guard_area_place_at(area, address, false) : NULL;
   if (!place)
     return false;
   *look = (guard_pages_look_t){place->block,
@@ -221,8 +221,8 @@ static const char *word_of(os_access_t access)
 /* Runs in a signal handler. Faults elsewhere are not ours. */
 static void say_fault(const void *address, os_access_t access, const void *instruction)
 {
-  const guard_area_t *yard = guard_area_around(address);
-  const guard_area_place_t *place = yard ? guard_area_place_at(yard, address, true) : NULL;
+  const guard_area_t *area = guard_area_around(address);
+  const guard_area_place_t *place = area ? guard_area_place_at(area, address, true) : NULL;
   if (!place)
     return;
   const void *behind = instruction ? (const char *)instruction + 1 : NULL; /* like a return address, which is behind its call */

@@ -19,7 +19,7 @@
 struct pool_heap;
 
 /* The memory that holds a block, its heap, and the call to name if damage is found. */
-typedef struct guarded {
+typedef struct headed {
   char *start;
   size_t usable;
   const struct pool_heap *heap;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Finds the live blocks of all heaps that a program can still reach. Its memory is mapped temporarily. */
-#ifndef HEAP_LOST_H
-#define HEAP_LOST_H
+#ifndef LEAK_SEARCH_H
+#define LEAK_SEARCH_H
 
 #include "debug/sites.h"
 #include "heap/heap.h"

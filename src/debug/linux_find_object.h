@@ -2,8 +2,8 @@
  *
  * glibc's _dl_find_object(), since 2.35: finds the module of an address without a lock, even in a signal handler. Older headers
  * and other C libraries lack it, so find_object is weak. */
-#ifndef OS_LINUX_FIND_OBJECT_H
-#define OS_LINUX_FIND_OBJECT_H
+#ifndef DEBUG_LINUX_FIND_OBJECT_H
+#define DEBUG_LINUX_FIND_OBJECT_H
 
 struct link_map;
 

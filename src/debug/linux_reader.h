@@ -2,8 +2,8 @@
  *
  * Reads tables that other programs wrote. A reader stops at the end of its bytes. It then returns 0 and sets `failed`, so
  * callers check only once, at the end. */
-#ifndef OS_LINUX_READER_H
-#define OS_LINUX_READER_H
+#ifndef DEBUG_LINUX_READER_H
+#define DEBUG_LINUX_READER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Machine-dependent registers: at a place of the code, in a frame, and where a signal stored them. */
-#ifndef OS_LINUX_REGISTERS_H
-#define OS_LINUX_REGISTERS_H
+#ifndef DEBUG_LINUX_REGISTERS_H
+#define DEBUG_LINUX_REGISTERS_H
 
 #include "debug/linux_seen.h"
 #include "debug/linux_tables.h"

@@ -2,8 +2,8 @@
  *
  * Reads words that may not exist, in nanoseconds: each page is checked once, and its words are then read freely. A check holds
  * only for a stack whose thread is in the function that reads it: a coroutine's stack may be unmapped and replaced. */
-#ifndef OS_LINUX_SEEN_H
-#define OS_LINUX_SEEN_H
+#ifndef DEBUG_LINUX_SEEN_H
+#define DEBUG_LINUX_SEEN_H
 
 #include "debug/system.h"
 

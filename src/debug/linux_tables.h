@@ -4,8 +4,8 @@
  * code has a row of rules that restore the registers of its caller. The canonical frame address (CFA) is the stack pointer
  * before the call. A module's index, .eh_frame_hdr, leads to the entry of a function (FDE), which refers to an entry that
  * several share (CIE). FDE and CIE hold programs that make the rows. */
-#ifndef OS_LINUX_TABLES_H
-#define OS_LINUX_TABLES_H
+#ifndef DEBUG_LINUX_TABLES_H
+#define DEBUG_LINUX_TABLES_H
 
 #include "base/bits.h"
 

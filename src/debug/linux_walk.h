@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Walks from frame to frame by the tables of the modules, or by cached results. */
-#ifndef OS_LINUX_WALK_H
-#define OS_LINUX_WALK_H
+#ifndef DEBUG_LINUX_WALK_H
+#define DEBUG_LINUX_WALK_H
 
 #include "debug/system.h"
 

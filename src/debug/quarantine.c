@@ -40,7 +40,7 @@ static void note_kept(heap_t *heap, bin_t *bin, size_t by)
     __atomic_fetch_add(&heap->quarantine.blocks_apart, (uint32_t)by, __ATOMIC_RELAXED);
 }
 
-static headed_t guarded(const heap_t *heap, char *start, const char *call)
+static headed_t headed_at_start(const heap_t *heap, char *start, const char *call)
 {
   return (headed_t){.start = start, .usable = head_usable(start), .heap = heap, .call = call, .marked = heap->marked};
 }
@@ -48,7 +48,7 @@ static headed_t guarded(const heap_t *heap, char *start, const char *call)
 /* Verifies a link before it is followed: a write to a freed block may have changed it. */
 static char *next_of(const heap_t *heap, char *start, const char *call)
 {
-  headed_t at = guarded(heap, start, call);
+  headed_t at = headed_at_start(heap, start, call);
   head_verify_head(at);
   return head_next(start);
 }
@@ -61,7 +61,7 @@ static void keep(heap_t *heap, char *start, size_t size, const char *call)
     q->first = start;
   else {
     if (unlikely(!head_is_linked(q->last, NULL)))
-      head_verify_head(guarded(heap, q->last, call));
+      head_verify_head(headed_at_start(heap, q->last, call));
     head_link(q->last, start);
   }
   q->last = start;
@@ -190,7 +190,7 @@ size_t quarantine_verify(heap_t *heap, const char *call)
   closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
   for (char *start = heap->quarantine.first, *next; start; start = next) {
     next = next_of(heap, start, call);
-    head_verify_returned(guarded(heap, start, call));
+    head_verify_returned(headed_at_start(heap, start, call));
     bytes += head_usable(start);
   }
   lock_release(&heap->lock);

@@ -2,8 +2,8 @@
  *
  * Pages for few and small blocks that lie apart from the blocks of slabs and from the manager's records. They are in one
  * stretch of addresses outside the window. The lowest free ones are taken first. */
-#ifndef PAGES_H
-#define PAGES_H
+#ifndef SAMPLE_PAGES_H
+#define SAMPLE_PAGES_H
 
 #include "base/bits.h"
 #include "os/lock.h"

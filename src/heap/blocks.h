@@ -46,14 +46,14 @@ void heap_note_resized(const located_t *at, size_t size, const void *caller);
 /* An exhausted heap itself is tried first, then its callback while it returns true, then the heap that it overflows to. A
  * caller that needs several blocks at once, or can settle for less, takes one attempt at a time. A callback may leave by
  * longjmp() or reset the heap, so only heap_next_attempt() calls it, while the caller holds nothing. */
-typedef struct resort {
+typedef struct attempt {
   heap_t *first, *heap; /* the heap that was asked; the heap of its overflow chain that is tried now */
   unsigned attempt;     /* number of calls of its callback */
   const char *call;
   const void *caller; /* return address of that call; NULL: not known */
   bool together;      /* the block must not be apart */
 } attempt_t;
-attempt_t heap_first_resort(heap_t *heap, const char *call);
+attempt_t heap_first_attempt(heap_t *heap, const char *call);
 
 /* Advances to the next attempt. Returns true if the caller should probe again. Returns false if nothing is left to try: the
  * caller then calls heap_exhausted(). A callback is called only if `may_ask`. */

@@ -89,7 +89,7 @@ static void *take_own(heap_t *heap, request_t *r)
   return c ? heap_borrow(heap, c + 1, heap_block_size(heap, c) * BORROW_FACTOR, r) : block;
 }
 
-attempt_t heap_first_resort(heap_t *heap, const char *call) { return (attempt_t){.first = heap, .heap = heap, .call = call}; }
+attempt_t heap_first_attempt(heap_t *heap, const char *call) { return (attempt_t){.first = heap, .heap = heap, .call = call}; }
 
 /* A callback that always returns true is cut off after ATTEMPTS calls. */
 bool heap_next_attempt(attempt_t *from, size_t size, bool may_ask)
@@ -122,7 +122,7 @@ void heap_count_overflowed(const attempt_t *from)
 /* This is a loop, not a recursion, because a chain of overflows may be long and the stack short. */
 COLD void *heap_take_hard(heap_t *heap, request_t *r)
 {
-  attempt_t from = heap_first_resort(heap, r->call);
+  attempt_t from = heap_first_attempt(heap, r->call);
   void *block = take_own(heap, r);
   while (!block && heap_next_attempt(&from, r->size, true))
     block = heap_take_at(&from, r);

@@ -284,7 +284,7 @@ static bool is_with_a_caller(const located_t *at)
 }
 
 /* Only the requested bytes behind a live head are the caller's. */
-static void be_without_guard(located_t *at, const void *address)
+static void be_without_head(located_t *at, const void *address)
 {
   at->live = at->head.state == HEAD_LIVE && (size_t)((const char *)address - at->head.block) < max_size(at->head.size, 1);
   at->start = at->head.block;
@@ -304,7 +304,7 @@ located_t heap_locate(const void *address)
   if (at.live && at.bin)
     at.live = is_with_a_caller(&at);
   if (at.live && (heap_is_headed(at.heap) || at.head.state))
-    be_without_guard(&at, address);
+    be_without_head(&at, address);
   lock_release(&heaps_lock);
   return at;
 }
