@@ -171,12 +171,44 @@ static void what_is_free_goes_first(void *argument)
 
 WITH(what_is_free_goes_first, size_t, 1000, 20000, 100000, MIB, 6 * MIB, 60 * MIB)
 
+/* A heap whose budget has room for a block, but not for a slab, leaves the process's free memory and the caches of the default
+ * heap alone: neither could serve its requests. */
+static void full_budgets_trim_nothing(void *argument)
+{
+  static const size_t sizes[] = {16, 100, 1000, 8000, 40000, 300000};
+  (void)argument;
+  os_fake_heal();
+  void *large = pool_alloc(20 * UNIT), *small = pool_alloc(100);
+  must(large && small);
+  pool_free(small);
+  pool_free(large);
+  size_t cached = figures(pool_heap_default()).cached_bytes, dirty = space_of_process.dirty_units;
+  unsigned purges = os_fake.count[OS_PURGE];
+  must(cached && dirty);
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    pool_heap_t *heap = heap_new(&(pool_heap_options_t){.budget = 3 << 20});
+    while (pool_heap_alloc(heap, sizes[i]))
+      continue;
+    for (int again = 0; again < 10; again++)
+      must(!pool_heap_alloc(heap, sizes[i]));
+    must(os_fake.count[OS_PURGE] == purges && figures(pool_heap_default()).cached_bytes >= cached);
+    pool_heap_destroy(heap);
+    purges = os_fake.count[OS_PURGE];
+  }
+}
+
+static void full_budgets_trim_nothing_test(void **state)
+{
+  (void)state;
+  in_child(full_budgets_trim_nothing, NULL);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(asked_for_help),   cmocka_unit_test(success_keeps_errno),
     cmocka_unit_test(overflowing_test), cmocka_unit_test(memory_from_a_block_test),
-    cmocka_unit_test(huge_in_vain),     cmocka_unit_test(what_is_free_goes_first_test),
+    cmocka_unit_test(full_budgets_trim_nothing_test), cmocka_unit_test(huge_in_vain),     cmocka_unit_test(what_is_free_goes_first_test),
   };
   return cmocka_run_group_tests_name("heap_exhaustion", tests, NULL, NULL);
 }
