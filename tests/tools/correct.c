@@ -298,8 +298,8 @@ int main(int count, char **arguments)
   static const struct {
     const char *name;
     void (*run)(void);
-  } cases[] = {{"arrays", arrays},    {"nested", nested},   {"contexts", contexts},
-               {"wiped", wiped},      {"classes", classes}, {"later_budgets", later_budgets},
+  } cases[] = {{"arrays", arrays},     {"nested", nested},   {"contexts", contexts},
+               {"wiped", wiped},       {"classes", classes}, {"later_budgets", later_budgets},
                {"children", children}, {"calls", calls}};
   bool found = false;
   for (size_t i = 0; count == 2 && i < sizeof cases / sizeof *cases; i++)
