@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
- *
- * A message is put together on the stack and leaves by one write. Memory may be what is damaged, and the thread may hold any
- * lock, so nothing here allocates or locks. Without a system there is nowhere to say it, and its parts go to the firmware. */
+ * A message is assembled on the stack and written by one call. Memory may be damaged, and the thread may hold any lock, so
+ * nothing here allocates or locks. Without a system, the firmware gets the parts of the message. */
 #include "misuse.h"
 #include "base/text.h"
 #include "os/os.h"
 
-/* Weak, so that the malloc library can put its own names here. */
+/* Weak, so that the malloc library can replace the names. */
 __attribute__((weak)) const char fatal_free_call[FATAL_CALL_SIZE] = "pool_free";
 __attribute__((weak)) const char fatal_alloc_call[FATAL_CALL_SIZE] = "pool_alloc";
 __attribute__((weak)) const char fatal_calloc_call[FATAL_CALL_SIZE] = "pool_calloc";
@@ -15,7 +14,7 @@ void (*fatal_before_abort)(void);
 const char *(*fatal_heap_name)(const struct pool_heap *heap);
 void (*fatal_say_frames)(struct text *text, const char *before, const frames_told_t *told);
 
-/* The hook comes first: a handler of SIGABRT may allocate, while this thread holds any lock. */
+/* The hook comes first, because a handler of SIGABRT may allocate while this thread holds any lock. */
 static _Noreturn void end(void)
 {
   if (fatal_before_abort)
@@ -25,7 +24,7 @@ static _Noreturn void end(void)
 
 typedef struct line {
   text_t text;
-  char buffer[1536]; /* two names of 31 bytes, each of which may be quoted as six; and some places */
+  char buffer[1536]; /* two names of 31 bytes, each of which may be quoted as six, and some return addresses */
 } line_t;
 
 static text_t *line_begin(line_t *line)
@@ -35,8 +34,7 @@ static text_t *line_begin(line_t *line)
   return &line->text;
 }
 
-/* A line that is too long is cut. One byte of the buffer is always left for the end of the line, and the line is one write, so
- * that lines of several threads do not mix. */
+/* Truncates long lines; one byte is reserved for the newline. Each line is one write, so that lines of threads do not mix. */
 static void line_end_by(line_t *line, void (*write)(const char *text, size_t length))
 {
   size_t length = line->text.length < line->text.size ? line->text.length : line->text.size;
@@ -46,7 +44,7 @@ static void line_end_by(line_t *line, void (*write)(const char *text, size_t len
 
 static void line_end(line_t *line) { line_end_by(line, os_write_error); }
 
-/* ---- where it was ---- */
+/* ---- return addresses ---- */
 
 static frames_told_t allocated_by, freed_by;
 
@@ -93,7 +91,7 @@ static void say_heap(text_t *text, const struct pool_heap *heap)
     text_quoted(text, name);
 }
 
-/* The default heap is named only beside another. */
+/* Names the default heap only beside another heap. */
 static void say_block(text_t *text, const struct pool_heap *heap, size_t size, const struct pool_heap *given_to)
 {
   text_string(text, "a block of ");

@@ -1,30 +1,29 @@
 /* SPDX-License-Identifier: MIT
- *
- * How a misused manager ends: one line on standard error, with fixed words that a test can match, then abort(). It lives
- * here and not in base/ because writing is the system's. */
+ * How a misused manager ends: one line on standard error, with fixed texts that a test can match, then abort(). It is here and
+ * not in base/ because it writes through the system. */
 #ifndef MISUSE_H
 #define MISUSE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { FATAL_CALL_SIZE = 12 }; /* one size in all definitions, or an optimizer at link time warns */
+enum { FATAL_CALL_SIZE = 12 }; /* equal in all definitions, or a link-time optimizer warns */
 
-/* The calls that a message names for blocks of the default heap. Fast paths of allocations pass no name, and a free that is
- * detected late has returned by then. The malloc library defines them as "free" and "malloc". */
+/* The call names of messages about the default heap. Fast paths of allocations pass no name, and a free that is detected late
+ * has returned by then. The malloc library defines them as "free" and "malloc". */
 extern const char fatal_free_call[FATAL_CALL_SIZE], fatal_alloc_call[FATAL_CALL_SIZE], fatal_calloc_call[FATAL_CALL_SIZE];
 
 struct pool_heap;
 
 /* ---- the texts ----
  *
- * tools/messages makes docs/messages.md of them. The comment below each text says when it is printed and, after "Do:", what to
- * do. A test checks that the sources print no other text, and that some test expects each. */
+ * tools/messages generates docs/messages.md from them. The comment below each text says when it is printed and, after "Do:",
+ * what to do. A test checks that the sources print no other text, and that some test expects each. */
 
 #define NOT_A_BLOCK "not a block of any heap"
 /* No live block begins at the address. It points to the stack, to static data, to a block of another allocator, into a block,
  * or to a block whose memory was returned to the system.
- * Do: Find where the pointer comes from; free it with the library that allocated it. checked=all says more of a freed block. */
+ * Do: Find where the pointer comes from; free it with the library that allocated it. checked=all tells about freed blocks. */
 
 #define NOT_OF_HEAP "a block of another heap"
 /* The call names a heap, and the block is neither of that heap nor of one that it overflows to.
@@ -35,32 +34,32 @@ struct pool_heap;
  * Do: Find the other free: checked=all detects the second one at once, and names the place of the first. */
 
 #define FREED_BEFORE "already freed"
-/* A call other than a free got a freed block.
+/* A freed block was passed to a call other than a free.
  * Do: Find the free: checked=all names its place. Set pointers to NULL when their block is freed. */
 
 #define SEEN_LATE "seen late"
-/* Follows one of the texts above: the wrong free was some time ago, and was detected when a magazine was emptied. The named
- * call is the free that is meant for such blocks.
- * Do: Run the program with checked=all, which detects it in the call. */
+/* Follows one of the texts above: the wrong free happened earlier, and was detected when a magazine was emptied. The named call
+ * is the one that frees such blocks.
+ * Do: Run the program with checked=all, which detects the error in the call. */
 
 #define NOT_A_HEAP_TEXT "not a live heap"
-/* The heap was destroyed, or the address never was that of a heap.
+/* The heap was destroyed, or no heap was ever at the address.
  * Do: Destroy a heap after its last use; find where the pointer comes from. */
 
 #define DEFAULT_HEAP_HAS_NO_END "the default heap cannot be destroyed or reset"
-/* That would free all blocks of the process.
+/* The call would free all blocks of the process.
  * Do: Create a heap of your own for blocks that end together. */
 
 #define HEAP_IS_NEEDED "still the parent or the overflow of a live heap"
 /* The call destroys a heap that other heaps need.
- * Do: Destroy those first. */
+ * Do: Destroy the other heaps first. */
 
 #define BEFORE_ITS_BEGINNING "written before its beginning"
 /* Bytes in front of a block of a checked heap have changed. The offset is that of the changed byte nearest to the block.
  * Do: Find a negative index, or a decremented pointer, in the code that writes to this block or to the one in front of it. */
 
 #define PAST_ITS_END "written past its end"
-/* Bytes behind the requested size of a block of a checked heap have changed. The offset is that of the first.
+/* Bytes behind the requested size of a block of a checked heap have changed. The offset is that of the first changed byte.
  * Do: Find a size that was computed too small, often by the byte that ends a string. */
 
 #define AFTER_FREE "written to after it was freed"
@@ -91,16 +90,16 @@ struct pool_heap;
  * Do: Free what the named places allocate; sites=8 names more callers. */
 
 #define NOT_AN_OBJECT "not a live object"
-/* The object was already put, is of another pool, or the address is not that of an object. The pool's name follows.
+/* The object was already put, it is of another pool, or no object is at the address. The pool's name follows.
  * Do: Put each object once, to its own pool. */
 
 #define NOT_AN_OBJECT_POOL "not a live object pool"
-/* The pool was destroyed, its heap was destroyed or reset, or the address never was that of a pool.
+/* The pool was destroyed, its heap was destroyed or reset, or no pool was ever at the address.
  * Do: Stop using a pool before its heap ends. */
 
 #define AFTER_PUT "written to after it was put"
 /* An object of a checked pool has changed after its put. The offset is that of the first changed byte.
- * Do: Find the pointer that was kept beyond the put: which code writes a field at that offset? */
+ * Do: Find the pointer that was kept after the put: which code writes a field at that offset? */
 
 #define EXHAUSTED "memory exhausted"
 /* A request failed, and abort_on_exhausted=1 is set. The line has the call, the heap unless it is the default one, and the
@@ -114,11 +113,11 @@ struct pool_heap;
 
 #define PROFILE_IS_LOST "cannot be written; the profile of profile=FILE is lost"
 /* The file of profile=FILE could not be created, or the disk is full. The program continues.
- * Do: Name a file that the process may write. */
+ * Do: Name a file that the process can write. */
 
 #define STATS_ARE_LOST "cannot be written; the figures of stats=exit are lost"
 /* The file of stats=exit:FILE could not be created, or the disk is full. The program continues.
- * Do: Name a file that the process may write. */
+ * Do: Name a file that the process can write. */
 
 #define BACKGROUND_IS_OFF "no thread could be started; memory is returned in calls"
 /* A limit on threads or on memory does not allow the thread of background=1. The program continues.
@@ -137,7 +136,7 @@ struct pool_heap;
  * Do: Correct it; TIDEPOOL_OPTIONS=help prints all options. */
 
 #define OPTION_BAD_VALUE "invalid value; valid values are "
-/* The option does not have this value. It is ignored.
+/* The option does not accept this value. It is ignored.
  * Do: Use one of the named values. */
 
 #define OPTION_NO_VALUE "no value; valid values are "
@@ -150,13 +149,13 @@ struct pool_heap;
 
 /* ---- */
 
-/* Called before abort(), because the program may handle its signal. */
+/* Called before abort(), because the program may handle SIGABRT. */
 extern void (*fatal_before_abort)(void);
 
 /* Returns a heap's name; NULL for the default heap, which messages do not name. The pointer is NULL until heaps have names. */
 extern const char *(*fatal_heap_name)(const struct pool_heap *heap);
 
-/* The next message ends with where the block was allocated and freed: return addresses, the innermost first.
+/* Sets the return addresses of the next message's block, the innermost first:
  *
  *     ..., allocated by f+0x1c (program), freed by g+0x40 (program) < h+0x12 (program) */
 typedef struct frames_told {
@@ -165,38 +164,40 @@ typedef struct frames_told {
 } frames_told_t;
 void fatal_say_places(const frames_told_t *allocated, const frames_told_t *freed);
 
-/* Adds the functions of these addresses to a message, behind `before`. The debug library sets it: others know no functions. */
+/* Adds the functions of these addresses to a message, after `before`. Only the debug library sets it. */
 struct text;
 extern void (*fatal_say_frames)(struct text *text, const char *before, const frames_told_t *told);
 
-/* tidepool: call(0xaddress): what */
+/* Prints `tidepool: call(0xaddress): what`. */
 _Noreturn void fatal_misuse(const char *call, const void *address, const char *what);
 
-/* tidepool: call(0xaddress): what: a block of N bytes of heap "name"
- * tidepool: call(0xaddress): what, given to heap "name"
+/* Prints one of
  *
- * `heap` is whose block it is, NULL where nothing is known of it. `size` is what was asked for where its heap knows that, and
- * else what the block holds. `given_to` is the heap that the call was made with, NULL for none. */
+ *     tidepool: call(0xaddress): what: a block of N bytes of heap "name"
+ *     tidepool: call(0xaddress): what, given to heap "name"
+ *
+ * `heap` is the block's heap, or NULL if it is unknown. `size` is the requested size if the heap knows it, or else the usable
+ * size. `given_to` is the heap that the call named, or NULL. */
 _Noreturn void fatal_misuse_of_block(const char *call, const void *address, const char *what, const struct pool_heap *heap,
                                      size_t size, const struct pool_heap *given_to);
 
-/* Does what fatal_misuse_of_block() does for a wrong free that is detected late. The faulty call has returned and is not known
- * any more: the line names the free that is meant for blocks of such a heap. */
+/* Prints the line of fatal_misuse_of_block() for a wrong free that is detected late. The faulty call has returned and is
+ * unknown, so the line names the call that frees blocks of such a heap. */
 _Noreturn void fatal_late_misuse(const void *address, const char *what, const struct pool_heap *heap, size_t size,
                                  const struct pool_heap *given_to);
 
-/* tidepool: call(0xaddress): what at offset N of a block of M bytes of heap "name"; N is negative in front of the block */
+/* Prints `tidepool: call(0xaddress): what at offset N of a block of M bytes of heap "name"`; N < 0 in front of the block. */
 _Noreturn void fatal_damage(const char *call, const void *address, const char *what, ptrdiff_t offset,
                             const struct pool_heap *heap, size_t size);
 
-/* tidepool: call(heap "name", size): memory exhausted */
+/* Prints `tidepool: call(heap "name", size): memory exhausted`. */
 _Noreturn void fatal_exhausted(const char *call, const struct pool_heap *heap, size_t size);
 
-/* tidepool: what */
+/* Prints `tidepool: what`. */
 _Noreturn void fatal(const char *what);
 
-/* tidepool: subject: what    (and the program goes on) */
+/* Prints `tidepool: subject: what`. The program continues. */
 void warn(const char *subject, const char *what);
-void warn_at_exit(const char *subject, const char *what); /* the program may have closed standard error */
+void warn_at_exit(const char *subject, const char *what); /* also works after the program has closed standard error */
 
 #endif

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT
- *
- * Each option is a line of `table` with its parser, from which the help text is made too. Options are open until the manager
- * comes up, and constant afterwards. */
+ * Each option is a line of `table`, with its parser and its help text. Options are constant once the manager has started. */
 #include "option.h"
 #include "base/text.h"
 #include "misuse.h"
@@ -16,10 +14,10 @@ static bool settled;
 typedef struct entry {
   const char *key, *values, *meaning;
   bool (*parse)(const char *value);
-  bool is_debug; /* it needs the debug library */
+  bool is_debug; /* only the debug library has it */
 } entry_t;
 
-/* Exactly "0" or "1": "yes" or "true" would invite guesses about what else is accepted. */
+/* Accepts only "0" or "1": accepting "yes" or "true" would invite guesses. */
 static bool parse_bool(const char *value, bool *to)
 {
   if (strcmp(value, "0") != 0 && strcmp(value, "1") != 0)
@@ -28,8 +26,7 @@ static bool parse_bool(const char *value, bool *to)
   return true;
 }
 
-/* Accepts "never" and digits alone. An empty value and one that would reach PURGE_NEVER are refused: the former is a slip, and
- * the latter number already has a meaning. */
+/* Accepts "never" or digits below PURGE_NEVER. An empty value is refused as a slip. */
 static bool parse_purge_delay(const char *value)
 {
   uint64_t ms = 0;
@@ -47,7 +44,7 @@ static bool parse_purge_delay(const char *value)
   return true;
 }
 
-/* The names stand in the order of option_huge_pages_t. */
+/* The names are in the order of option_huge_pages_t. */
 static bool parse_huge_pages(const char *value)
 {
   static const char *const names[] = {"never", "auto", "always"};
@@ -59,8 +56,7 @@ static bool parse_huge_pages(const char *value)
   return false;
 }
 
-/* "exit:FILE" has the figures in a file. Standard error is kept from now on, since many programs close theirs before they end.
- */
+/* "exit:FILE" writes to a file. option_read() duplicates standard error, since many programs close theirs before they end. */
 static bool parse_stats(const char *value)
 {
   static const char with_file[] = "exit:";
@@ -76,7 +72,7 @@ static bool parse_stats(const char *value)
   return true;
 }
 
-/* Of the default heap, or of all heaps. */
+/* Parses "0", "1" (the default heap) or "all" (all heaps). */
 static bool parse_reach(const char *value, bool *of_one, option_all_t bit)
 {
   bool all = !strcmp(value, "all"), is_right = all || parse_bool(value, of_one);
@@ -88,7 +84,7 @@ static bool parse_reach(const char *value, bool *of_one, option_all_t bit)
 }
 
 static bool parse_checked(const char *value) { return parse_reach(value, &settings.checked, ALL_CHECKED); }
-/* A number of addresses, which is bounded by what a stack that is taken has room for. */
+/* Parses a number of addresses, bounded by the size of a recorded stack. */
 static bool parse_sites(const char *value)
 {
   size_t number = 0, digits = 0;
@@ -100,7 +96,7 @@ static bool parse_sites(const char *value)
   return true;
 }
 
-/* In the order of the bits of option_leaks_t. */
+/* The names are in the order of the bits of option_leaks_t. */
 static bool parse_leaks(const char *value)
 {
   static const char *const names[] = {"none", "destroy", "exit", "all"};
@@ -120,7 +116,7 @@ static bool parse_export(const char *value) { return parse_bool(value, &settings
 static bool parse_check_at_exit(const char *value) { return parse_bool(value, &settings.check_at_exit); }
 static bool parse_guarded(const char *value) { return parse_reach(value, &settings.guarded, ALL_GUARDED); }
 
-/* Parses a number from `least` to `most`, in digits alone. A wrong one leaves *to as it is. */
+/* Parses a number from `least` to `most`, digits only. An invalid one leaves *to unchanged. */
 static bool parse_number(const char *value, uint64_t least, uint64_t most, uint64_t *to)
 {
   uint64_t number = 0;
@@ -145,7 +141,6 @@ static bool parse_background(const char *value)
 
 static bool parse_cache_bytes(const char *value) { return parse_number(value, 0, CACHE_BYTES_MOST, &settings.cache_bytes); }
 
-/* 0 is off. */
 static bool parse_guard_sample(const char *value)
 {
   uint64_t number = settings.guard_sample;
@@ -154,7 +149,7 @@ static bool parse_guard_sample(const char *value)
   return is_right;
 }
 
-/* The name of a file, which may not be empty. */
+/* Parses a file name, which must not be empty. */
 static bool parse_profile(const char *value)
 {
   size_t length = strlen(value);
@@ -178,7 +173,7 @@ static bool parse_profile_signal(const char *value)
   return is_right;
 }
 
-/* In the order of option_blocks_t. */
+/* The names are in the order of option_blocks_t. */
 static bool parse_blocks(const char *value)
 {
   static const char *const names[] = {"auto", "own", "malloc"};
@@ -219,7 +214,7 @@ static const entry_t table[] = {
 };
 enum { ENTRIES = sizeof table / sizeof *table };
 
-/* Written line by line from the stack: the manager is just coming up, and cannot allocate. */
+/* Written line by line from the stack, because the manager is just starting and cannot allocate. */
 static void print_help(void)
 {
   for (size_t i = 0; i < ENTRIES; i++) {
@@ -264,11 +259,11 @@ static bool set(const char *key, const char *value)
   return entry && entry->parse(value);
 }
 
-/* ---- what is said of a wrong one ---- */
+/* ---- invalid options ---- */
 
 enum { OPTION_SIZE = OPTION_PATH_SIZE + 32, KEY_SIZE = 32, NEAR_MOST = 3 };
 
-/* How many letters have to be changed, left out or put in to make one word of the other (Levenshtein's distance). */
+/* Returns Levenshtein's distance: how many letters must be changed, removed or inserted to make one word of the other. */
 static size_t distance_of(const char *a, const char *b)
 {
   size_t row[KEY_SIZE], length = strlen(b);
@@ -286,7 +281,7 @@ static size_t distance_of(const char *a, const char *b)
   return row[length];
 }
 
-/* The key that a misspelt one is likely to mean; NULL: it is like none. */
+/* Returns the entry that a misspelt key is likely to mean; NULL if none is similar. */
 static const entry_t *nearest_entry(const char *key)
 {
   const entry_t *nearest = NULL;
@@ -314,7 +309,7 @@ static void say_known(text_t *text, const char *key)
 
 static void warn_of(const char *key, const char *value)
 {
-  char words[ENTRIES * KEY_SIZE]; /* has room for all keys */
+  char words[ENTRIES * KEY_SIZE]; /* enough for all keys */
   text_t text = {words, sizeof words, 0};
   const entry_t *entry = find_entry(key);
   if (!entry)
@@ -328,7 +323,7 @@ static void warn_of(const char *key, const char *value)
   warn(key, words);
 }
 
-/* Options are constant once they have been read: the manager has made decisions by them. */
+/* Options are constant once they have been read, because the manager's decisions depend on them. */
 bool option_set(const char *key, const char *value) { return !settled && key && value && set(key, value); }
 
 const char *option_known(const char *key, const char **values)
@@ -362,7 +357,7 @@ void option_path(char *path, size_t size, const char *name)
   text_finish(&text);
 }
 
-/* A constructor asks, before which nothing may be settled. What it is wrong about costs a library that nobody uses. */
+/* A constructor calls this before options may be read. A false positive only costs loading an unused library. */
 bool option_wants_stacks(void)
 {
   static const char key[] = "sites=", profile[] = "profile=";
@@ -377,8 +372,8 @@ bool option_wants_stacks(void)
   return settings.sites > 1 || settings.profile_file[0];
 }
 
-/* Sets one "key=value" of `length` bytes. A wrong option is reported and skipped: it must not keep a program from running. The
- * same goes for an empty one, as a trailing comma leaves it, but without a report. */
+/* Sets one "key=value" of `length` bytes. An invalid option is reported and skipped: it must not keep a program from running.
+ * An empty one, from a trailing comma, is skipped without a report. */
 static void read_one(const char *text, size_t length)
 {
   char key[OPTION_SIZE];
@@ -405,7 +400,7 @@ static void read_one(const char *text, size_t length)
     warn_of(key, value);
 }
 
-/* The environment is read last, so it overrules what the program has set with option_set(). */
+/* The environment is read last, so it overrides options that the program has set by option_set(). */
 void option_read(void)
 {
   if (settled)
@@ -423,7 +418,7 @@ void option_read(void)
     os_keep_error();
 }
 
-/* Returns the key of an option that is set and that only the debug library has; NULL: there is none. */
+/* Returns the key of a set option that only the debug library has; NULL if there is none. */
 static const char *debug_key_set(void)
 {
   return settings.guarded           ? "guarded"

@@ -5,7 +5,7 @@
 #include "size_class_table.inc"
 /* clang-format on */
 
-/* Computes what the generated table says, for sizes that are not in it; a test compares the two. */
+/* Computes the class that the generated table has, for sizes beyond the table; a test compares the two. */
 unsigned size_class_of(size_t size)
 {
   if (size <= SIZE_LINEAR)

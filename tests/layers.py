@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Checks that every include in src/ points downwards in the one list of layers below, that src/README.md shows that list, that
-no two files have a function of the same name, static or not, and that giving back has no more verbs than the glossary of
-docs/DESIGN.md defines.
+"""Checks that every include in src/ points downwards in the one list of layers below, that the table of src/README.md has the
+folders in that order, that no two files have a function of the same name, static or not, and that giving back has no more verbs
+than the glossary of docs/DESIGN.md defines.
 
 usage: layers.py SRC
-       layers.py --print       the list as src/README.md shows it
        layers.py --self-test"""
 
 import pathlib
@@ -30,7 +29,7 @@ LAYERS = [
               "blocks", "exhausted", "allocate", "free", "reallocate", "walk", "reset", "region", "options", "create"]),
     ("object_pool", ["types", "object_misuse", "watch", "array", "hot", "cache", "hooks", "registry", "capacity", "eviction",
                      "walk", "get", "put", "handle", "create"]),
-    ("api", ["fast_path", "pool", "heap", "profile", "malloc", "malloc_info", "new_delete", "loader", "stats"]),
+    ("api", ["fast_path", "pool", "questions", "heap", "profile", "malloc", "malloc_info", "new_delete", "loader", "stats"]),
     ("debug", ["system", "places", "linux_reader", "linux_tables", "linux_find_object", "linux_modules",
                "linux_expression", "linux_seen", "linux_registers", "linux_walk", "linux_stack", "linux_faults",
                "linux_memory", "linux_output", "linux_places", "messages", "sites", "sampling", "head_layout", "head",
@@ -46,18 +45,18 @@ LOW = {"base", "os", "misuse", "option", "size_class"}
 NARROW = {
     **{f"api/{unit}": {"base", "os", "misuse", "api/fast_path"} for unit in ("malloc", "malloc_info", "new_delete")},
     "api/loader": {"base", "os", "option", "heap"},
-    **{f"api/{unit}": LOW | {"heap", "object_pool", "api/fast_path"} for unit in ("pool", "profile", "stats")},
+    **{f"api/{unit}": LOW | {"heap", "object_pool", "api/fast_path"} for unit in ("pool", "profile", "questions", "stats")},
     **{f"object_pool/{unit}": LOW | {"heap", "object_pool", "space/gate", "space/metadata"}
        for unit in dict(LAYERS)["object_pool"]},
 }
 # Where a lower layer calls a higher one: a pointer that the higher one sets.
 CALLS_UP = {
     "misuse.h": {"fatal_before_abort", "fatal_heap_name", "fatal_say_frames"},   # set by heap/startup and debug/observe
-    "heap/heap.h": {"heap_dependents"},          # set by object_pool
-    "debug/export.h": {"export_figures"},         # set by api/stats
-    "heap/helper_threads.h": {"background_tick"},    # set by heap/startup
+    "heap/heap.h": {"heap_dependents"},             # set by object_pool/registry
+    "debug/export.h": {"export_figures"},           # set by debug/observe, to a function of api/stats
+    "heap/helper_threads.h": {"background_tick"},   # set by heap/startup
 }
-# And all of object_pool, api and check.
+# These may include the public headers, and so may all of object_pool, api and debug.
 PUBLIC = {"os/embedded", "heap/figures", "heap/walk", "heap/region", "heap/life", "heap/options", "heap/create"}
 PUBLIC_FOLDERS = ("object_pool/", "api/", "debug/")
 PUBLIC_EVERYWHERE = {"tidepool/version.h"}   # numbers, and no type
@@ -79,7 +78,8 @@ NO_CODE = re.compile(r"""
 INNERMOST = re.compile(r"\{[^{}]*\}")
 BODY = "\0"
 FUNCTION = re.compile(r"\s*((?:\w+[\s*]+)+)\*?(\w+)\(([^\0;=]*)\)\s*([\0;])")
-BLOCK = re.compile(r"^```\n(.*?)^```\n", re.M | re.S)
+# A row of the table of folders in src/README.md. The row of the files of src itself names no folder.
+FOLDER_ROW = re.compile(r"^\| (?:\[`(\w+)/`\]\(\w+\)|this folder) \|", re.M)
 
 # Give, put, flush, drain, purge, trim, forget and drop say how something goes back, and the glossary what each promises. These
 # would say it once more. A lock is released.
@@ -187,16 +187,16 @@ def problems(source):
     yield from problems_of_verbs(files)
 
 
-def picture():
-    """The list, top down."""
-    width = max(len(folder) for folder, _ in LAYERS) + 4
-    return "".join(f"{(folder + '/' if folder else '.'):{width}}{'  '.join(units)}\n" for folder, units in reversed(LAYERS))
+def folders_of_readme():
+    """The folders top down, and last the one that stands beside the others."""
+    *core, beside = [folder for folder, _ in LAYERS]
+    return [*reversed(core), beside]
 
 
 def problems_of_readme(source):
-    blocks = BLOCK.findall((source / "README.md").read_text())
-    if picture() not in blocks:
-        yield "README.md does not show the layers as `tests/layers.py --print` does"
+    shown = FOLDER_ROW.findall((source / "README.md").read_text())
+    if shown != folders_of_readme():
+        yield f"README.md: the table has the folders {shown}, and not {folders_of_readme()}"
 
 
 GOOD_TREE = {
@@ -223,7 +223,8 @@ GOOD_TREE = {
     "heap/large.c": "/* is_there() */\nvoid tick(void);\nstatic int (*is_there)(void);\nint w = '\"', used = is_there();\n",
     "os/linux_names.c": "bool os_map(void)\n{\n  return true;\n}\n",
     "os/embedded.c": "bool os_map(void)\n{\n  return true;\n}\n",
-    "README.md": f"# src\n```\n{picture()}```\n",
+    "README.md": "# src\n" + "".join(f"| [`{folder}/`]({folder}) | x |\n" if folder else "| this folder | x |\n"
+                                     for folder in folders_of_readme()),
 }
 # One more file each, and the words of the complaint.
 BAD_FILES = [
@@ -245,7 +246,9 @@ BAD_FILES = [
     ("api/stats.c", '#include "space/space.h"\n', "api/stats may not include space/space"),
     ("object_pool/get.c", '#include "bin/bin.h"\n', "object_pool/get may not include bin/bin"),
     ("api/stats.c", '#include "nowhere.h"\n', "is not a file of src"),
-    ("README.md", "# src\n```\nbase/\n```\n", "does not show the layers"),
+    ("README.md", "# src\n| [`base/`](base) | x |\n", "the table has the folders ['base']"),
+    ("README.md", GOOD_TREE["README.md"].replace("os", "base"), "the table has the folders"),
+    ("README.md", GOOD_TREE["README.md"].replace("| this folder | x |\n", ""), "the table has the folders"),
     ("heap/walk.c", "static void retire_all(int *of)\n{\n  *of = 0;\n}\n", "retire_all(): giving back has eight verbs"),
     ("heap/walk.c", "void region_release(void)\n{\n}\n", "region_release(): giving back has eight verbs"),
     ("heap/walk.c", "static bool is_there(void) { return true; }\n", "is_there() is a function of heap/tick.c too"),
@@ -285,8 +288,6 @@ def self_test():
 def main():
     if sys.argv[1] == "--self-test":
         self_test()
-    elif sys.argv[1] == "--print":
-        print(picture(), end="")
     else:
         found = all_problems(pathlib.Path(sys.argv[1]))
         print("\n".join(found))

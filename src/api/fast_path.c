@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the fast paths leave: a magazine that is empty or full, a large block, a block of another heap, a thread without a
- * record, and a process without a manager. The first of these is by far the most frequent. */
+ * Handles what the fast paths cannot: an empty or full magazine, by far the most frequent case, a large block, a block of
+ * another heap, a thread without a record, and a process without a manager. */
 #include "api/fast_path.h"
 #include "heap/blocks.h"
 #include "heap/heap.h"
@@ -13,7 +13,7 @@
 #include "option.h"
 #include "os/tool.h"
 
-/* A thread that has a record, and a class whose bin exists: the one slow path that matters. NULL: something is missing. */
+/* The common slow path: the thread has a record and the bin exists. Returns NULL if something is missing. */
 static inline void *refill(thread_t *thread, size_t size_class)
 {
   bin_t *bin = published_bin(&default_heap, (unsigned)size_class);
@@ -25,8 +25,7 @@ static inline void *refill(thread_t *thread, size_t size_class)
   return block;
 }
 
-/* A thread that counts has its magazines where the fast paths do not find them. These two are what it has instead. Only it has
- * something left to count. */
+/* Pop and push for a thread that counts for a profile: the fast paths do not find its magazines. Others have no count_left. */
 static inline __attribute__((always_inline)) void *pop_counted(thread_t *thread, size_t size)
 {
   uint64_t left = thread->count_left;
@@ -46,8 +45,8 @@ static inline __attribute__((always_inline)) bool push_counted(thread_t *thread,
   return likely(loaded->top != block) && MAGAZINE_PUSH(loaded, block);
 }
 
-/* The cache of a default heap within reach, where others may empty it (caches.h): the thread is busy before it looks whether it
- * is there. NULL, false: it is not, or its magazine is empty or full. A thread that has none is not busy with anything. */
+/* Pop and push for a default heap within reach, whose caches other threads may empty (caches.h). The thread is busy before it
+ * checks that the cache is there. NULL, false: no cache, or the magazine is empty or full. */
 static inline loaded_t *reached_magazine(const thread_t *thread, size_t size_class)
 {
   return &thread->cache_at[cache_slot_of(&default_heap)]->of[size_class];
@@ -79,8 +78,7 @@ static bool push_reached(thread_t *thread, size_t size_class, void *block)
   return done;
 }
 
-/* Its magazine is empty, or the block is to be in the profile, or the profile has ended. NULL: heap_allocate() counts the
- * request. */
+/* The magazine is empty, the profile wants the block, or it has ended. NULL: heap_allocate() counts the request. */
 static void *refill_counted(thread_t *thread, size_t size)
 {
   void *block = NULL;
@@ -97,7 +95,7 @@ NOINLINE static void *alloc_by_heap(thread_t *thread, size_t size, const void *c
   return block ? block : heap_allocate_for(&default_heap, size, 1, false, fatal_alloc_call, caller);
 }
 
-/* The first thing is what a thread that counts needs for most of its blocks. heap_allocate() brings up what is missing. */
+/* The first attempt serves most blocks of a thread that counts. heap_allocate() brings up what is missing. */
 NOINLINE static void *alloc_unready(thread_t *thread, size_t size, const void *caller)
 {
   void *block = manager_is_up() && default_heap.reached ? pop_reached(thread, size) : pop_counted(thread, size);
@@ -117,7 +115,7 @@ NOINLINE BY_REGISTER static void *alloc_ready(thread_t *thread, size_t size)
   return likely(block) ? block : heap_allocate(&default_heap, size, 1, false, fatal_alloc_call);
 }
 
-/* Two functions, so that the short way saves no registers for the long one. */
+/* alloc_ready() and alloc_unready() are separate, so that the short path saves no registers for the long one. */
 static inline __attribute__((always_inline)) void *alloc_slow_for(size_t size, const void *caller)
 {
   thread_t *thread = thread_self;
@@ -128,7 +126,7 @@ static inline __attribute__((always_inline)) void *alloc_slow_for(size_t size, c
 
 NOINLINE void *default_alloc_slow(size_t size) { return alloc_slow_for(size, __builtin_return_address(0)); }
 
-/* Most large blocks are of few sizes and freed soon, so the thread's spares come first: they cost no lock. */
+/* Most large blocks have few sizes and are freed soon, so the thread's spares come first: they cost no lock. */
 NOINLINE void *default_alloc_large(size_t size)
 {
   thread_t *thread = thread_self;
@@ -137,8 +135,7 @@ NOINLINE void *default_alloc_large(size_t size)
   return block ? block : heap_allocate(&default_heap, size, 1, false, fatal_alloc_call);
 }
 
-/* For calls whose names matter, which go on when they have a block. Before the manager is up, nobody knows whether there will
- * be a fast path. */
+/* Serves calls that continue and are named in messages. A manager that is not up may turn out to have no fast path. */
 NOINLINE void *default_alloc_for(size_t size, const char *call, const void *caller)
 {
   if (manager_ready() && default_heap.cached)
@@ -146,21 +143,20 @@ NOINLINE void *default_alloc_for(size_t size, const char *call, const void *call
   return heap_allocate_for(&default_heap, size, 1, false, call, caller);
 }
 
-/* A cached block is zeroed here; anything else may come from the system as zeroes, which heap_allocate() knows. A block apart
- * has class 0. */
+/* Zeroes cached blocks here. Other blocks may be zero already, which heap_allocate() knows. A block apart has class 0. */
 static inline __attribute__((always_inline)) void *zalloc_slow(size_t size, const char *call)
 {
   if (size > SIZE_CACHED || !manager_ready() || !default_heap.cached)
     return heap_allocate(&default_heap, size, 1, true, call);
   void *block = alloc_slow_for(size, __builtin_return_address(0));
-  size_t c = block ? class_map_of(block) : 0; /* it may be of a larger class */
+  size_t c = block ? class_map_of(block) : 0; /* the block may be of a larger class */
   return block ? memset(block, 0, c ? size_class_size(c) : heap_usable_size(block, call)) : NULL;
 }
 
 NOINLINE void *default_zalloc_slow(size_t size) { return zalloc_slow(size, "pool_zalloc"); }
 NOINLINE void *default_calloc_slow(size_t size) { return zalloc_slow(size, fatal_calloc_call); }
 
-/* Where every call comes by. */
+/* Frees in heaps whose every call must be seen. */
 NOINLINE static void free_watched(void *block, const char *call, const void *caller)
 {
   KEEPS_FRAME();
@@ -172,7 +168,7 @@ NOINLINE static void free_watched(void *block, const char *call, const void *cal
     heap_after_slow_path(thread);
 }
 
-/* A block of class 0 for this map: a large one, or one of another heap. */
+/* Frees a block that has class 0 in this map: a large one, or one of another heap. */
 NOINLINE BY_REGISTER static void free_of_no_class(void *block, const char *call, thread_t *thread)
 {
   if (unlikely(!thread_is_usable(thread)))
@@ -184,10 +180,10 @@ NOINLINE BY_REGISTER static void free_of_no_class(void *block, const char *call,
   if (!thread || !large_give_spare(block, call, thread))
     heap_free_for(NULL, block, call, __builtin_return_address(0));
   if (thread)
-    heap_after_slow_path(thread); /* a program that frees only large blocks has no other slow path to look at the clock */
+    heap_after_slow_path(thread); /* a program that frees only large blocks has no other slow path that looks at the clock */
 }
 
-/* For callers that go on. A large block is no spare then. */
+/* Frees for callers that continue. A large block does not become a spare. */
 NOINLINE void default_free_for(void *block, const char *call, const void *caller)
 {
   KEEPS_FRAME();
@@ -228,8 +224,7 @@ NOINLINE static void free_unready(void *block, const char *call, thread_t *threa
   }
 }
 
-/* A class in the map means that the block came out of its bin, so the bin is there. The fast path comes here also for a block
- * that is `top` already: that is a second free. */
+/* A block with a class came out of its bin, which therefore exists. A block that is `top` is freed a second time. */
 NOINLINE BY_REGISTER void default_free_slow(void *block, const char *call)
 {
   size_t c = class_map_of(block);
@@ -256,13 +251,13 @@ NOINLINE BY_REGISTER void default_free_sized_slow(void *block, size_t size, cons
   default_free_slow(block, call);
 }
 
-/* Blocks that are fetched from the bin are drawn for samples, or the thread is to begin counting. */
+/* Returns whether fetched blocks are drawn as samples, or the thread is about to begin counting. */
 static bool is_counted_or_drawn(void)
 {
   return unlikely(__atomic_load_n(&slow_paths_are_observed, __ATOMIC_RELAXED)) && observer->is_busy();
 }
 
-/* NULL: there is none at hand, or the request has to come by. */
+/* NULL: no block is at hand, or the heap must see the request. */
 NOINLINE static void *take_at_hand(thread_t *thread, size_t size, size_t size_class)
 {
   if (likely(thread_is_ready(thread)))
@@ -275,13 +270,13 @@ NOINLINE static void *take_at_hand(thread_t *thread, size_t size, size_t size_cl
   return block ? block : refill_counted(thread, size);
 }
 
-/* From one cached class to another, larger or smaller. The map says what there is to copy, and so nothing is looked up and no
- * lock taken: most blocks that grow are of this kind. NULL: there is no other block at hand. */
+/* Moves a block between cached classes. The map has the size to copy, so nothing is looked up and no lock is taken: most
+ * growing blocks are of this kind. NULL: no block is at hand. */
 static void *move_cached(void *block, size_t had_class, size_t size, const char *call)
 {
   thread_t *thread = thread_self;
   size_t size_class = size_class_cached(size);
-  if (size_class == had_class) /* the smallest class, of which half is another size too */
+  if (size_class == had_class) /* the smallest class: half of it is another size too */
     return block;
   void *to = MAGAZINE_POP(default_loaded(size_class));
   if (!to)
@@ -293,7 +288,7 @@ static void *move_cached(void *block, size_t had_class, size_t size, const char 
   return to;
 }
 
-/* What is not at hand may be had by more effort, or the block may grow or shrink where it is: heap_reallocate() knows. */
+/* If no block is at hand, heap_reallocate() may find one, or resize the block in place. */
 NOINLINE BY_REGISTER static void *reallocate(void *block, size_t size, const char *call)
 {
   size_t had_class = class_map_of(block);
@@ -301,7 +296,7 @@ NOINLINE BY_REGISTER static void *reallocate(void *block, size_t size, const cha
   return to ? to : heap_reallocate(NULL, block, size, call);
 }
 
-/* A compiler that knew the result would make a call of the tail call that leads here. */
+/* Hides the result from the compiler: if it were known, the tail call that leads here would become a call. */
 NOINLINE BY_REGISTER static void *free_by_reallocation(void *block, const char *call)
 {
   KEEPS_FRAME();
@@ -311,8 +306,7 @@ NOINLINE BY_REGISTER static void *free_by_reallocation(void *block, const char *
   return block;
 }
 
-/* As in the C library, a size of 0 frees the block. Each way is a tail call, so that no registers are saved for the shortest:
- * to some programs realloc() is malloc() too. */
+/* A size of 0 frees the block, as in the C library. Tail calls save no registers: some programs use realloc() as malloc(). */
 NOINLINE BY_REGISTER void *default_realloc_slow(void *block, size_t size, const char *call)
 {
   if (!block)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT
- *
- * The fast paths of the default heap, for pool_alloc() and its family and for malloc(). A pop or a push of a magazine is all
- * they do; anything else is a tail call away. */
+ * The fast paths of the default heap, for pool_alloc(), malloc() and their families: a pop or a push, else a tail call. */
 #ifndef FAST_PATH_H
 #define FAST_PATH_H
 
@@ -11,9 +9,9 @@
 
 #include <string.h>
 
-/* The slow paths. `size` is what the caller asked for, so that they start from nothing. A heap that remembers where its blocks
- * are from has no other path. There the address that these return to is that of the program's call, because a fast path ends
- * with a tail call; who goes on behind it hands the address over: `caller`. */
+/* The slow paths. `size` is the requested size, so they start from nothing. A heap that records call sites has no other path. A
+ * fast path ends with a tail call, so the return address of a slow path is that of the program's call. A path that continues
+ * after the call passes that address as `caller`. */
 void *default_alloc_slow(size_t size);
 void *default_alloc_large(size_t size); /* size > SIZE_CACHED */
 void *default_zalloc_slow(size_t size);
@@ -25,10 +23,10 @@ BY_REGISTER void default_free_sized_slow(void *block, size_t size, const char *c
 BY_REGISTER void default_free_aligned_sized_slow(void *block, size_t size, size_t alignment, const char *call);
 BY_REGISTER void *default_realloc_slow(void *block, size_t size, const char *call);
 size_t default_usable_size_slow(const void *block, const char *call);
-BY_REGISTER void *default_aligned_alloc_slow(size_t alignment, size_t size, const char *call); /* a power of two */
+BY_REGISTER void *default_aligned_alloc_slow(size_t alignment, size_t size, const char *call); /* alignment is a power of two */
 void *default_aligned_alloc_for(size_t alignment, size_t size, const char *call, const void *caller);
 size_t default_trim(size_t keep);
-void *default_exhausted(const char *call); /* a request that no word can hold */
+void *default_exhausted(const char *call); /* a request of more than SIZE_MAX bytes */
 
 static inline __attribute__((always_inline)) void *default_alloc(size_t size)
 {
@@ -38,8 +36,7 @@ static inline __attribute__((always_inline)) void *default_alloc(size_t size)
   return likely(block) ? block : default_alloc_slow(size);
 }
 
-/* One comparison finds an address that is not aligned or not in the window. Another finds the block that was freed just
- * before. False: the slow path has to free it. */
+/* Comparisons find misaligned addresses, those outside the window, and the last freed block. False: the slow path frees it. */
 static inline __attribute__((always_inline)) bool default_free_pushes(void *block)
 {
   size_t offset = window_offset(block);
@@ -55,7 +52,7 @@ static inline __attribute__((always_inline)) void default_free(void *block, cons
     default_free_slow(block, call);
 }
 
-/* The size is looked at where it is known what was asked for. */
+/* The slow path checks the size if the requested size is known. */
 static inline __attribute__((always_inline)) void default_free_sized(void *block, size_t size, const char *call)
 {
   if (unlikely(!default_free_pushes(block)))
@@ -69,9 +66,9 @@ static inline __attribute__((always_inline)) void default_free_aligned_sized(voi
     default_free_aligned_sized_slow(block, size, alignment, call);
 }
 
-/* All bytes of the block are zeroed, since pool_zalloc() promises so. The C library's memset has no loop whose end nobody can
- * guess, and gcc, which would make a string instruction of a length with a known bound, knows none of a class.
- * `slow` is a slow path for each call that has its own name in messages: passing the name would cost an instruction. */
+/* Zeroes all bytes of the block, as pool_zalloc() promises. The length comes from a table because gcc would turn a length with
+ * a known bound into a string instruction, and the C library's memset is faster. Each call that messages name has its own
+ * `slow`: passing the name would cost an instruction. */
 static inline __attribute__((always_inline)) void *default_zalloc_or(size_t size, void *(*slow)(size_t size))
 {
   if (unlikely(size > SIZE_CACHED))
@@ -91,9 +88,8 @@ static inline __attribute__((always_inline)) void *default_calloc(size_t size)
   return default_zalloc_or(size, default_calloc_slow);
 }
 
-/* The class of a size that is a multiple of the alignment has blocks of such a size too: its own where the alignment is longer
- * than the steps of classes there, else any. So every block is aligned. A size that is too large to be padded is no size of a
- * class then. */
+/* The class of a size that is a multiple of the alignment has blocks that are aligned: the size itself if the alignment exceeds
+ * the step of classes there, else any. A size too large to be padded is no size of a class. */
 static inline __attribute__((always_inline)) void *default_aligned_alloc_at_once(size_t alignment, size_t size)
 {
   size_t padded = (size + alignment - 1) & -alignment;
@@ -112,7 +108,7 @@ static inline __attribute__((always_inline)) void *default_aligned_alloc(size_t 
 static inline __attribute__((always_inline)) void *default_realloc(void *block, size_t size, const char *call)
 {
   const size_class_range_t *had = &size_class_range[class_map_of(block)];
-  if (likely(had->size - size < had->half)) /* and no more than there is: a negative difference is a large number */
+  if (likely(had->size - size < had->half)) /* a negative difference is a large number */
     return block;
   return default_realloc_slow(block, size, call);
 }

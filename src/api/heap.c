@@ -26,7 +26,7 @@ static inline loaded_t *loaded_of(const thread_t *thread, const heap_t *heap, si
   return &thread->cache_at[cache_slot_of(heap)]->of[size_class];
 }
 
-/* A missing heap is an argument that the caller can check. A heap that has ended is a misuse, and ends the program. */
+/* A missing heap is an argument that the caller can check. A destroyed heap is a misuse and ends the program. */
 COLD static void *no_heap(const heap_t *heap, const char *call)
 {
   if (heap)
@@ -34,8 +34,8 @@ COLD static void *no_heap(const heap_t *heap, const char *call)
   return invalid(INVALID_HEAP_IS_NULL, (uintptr_t)call);
 }
 
-/* These two are for a heap whose magazines others may reach for. The thread is busy before it looks at the slot, and until it
- * is through (caches.h). NULL, false: the magazine is not there, or is empty or full. */
+/* Pop and push for a heap whose magazines other threads may reach. The thread is busy from before it looks at the slot until it
+ * is done (caches.h). NULL, false: no magazine, or it is empty or full. */
 static void *pop_within_reach(thread_t *thread, const heap_t *heap, size_t size_class)
 {
   void *block = NULL;
@@ -58,15 +58,14 @@ static bool push_within_reach(thread_t *thread, const heap_t *heap, void *block)
   return done;
 }
 
-/* A small heap has no magazines, and a short way of its own. */
+/* A small heap has no magazines and a short path of its own. */
 NOINLINE BY_REGISTER static void *alloc_granules(heap_t *heap, size_t size, const char *call)
 {
   void *block = likely(!process_is_ending()) ? granular_take_plain(heap, size) : NULL;
   return likely(block) ? block : heap_allocate(heap, size, 1, false, call);
 }
 
-/* The default heap has no cache slot, so a call that names it comes as far as this. Where it has no magazines it has no fast
- * path, and the call has a name that a message may say. */
+/* The default heap has no cache slot, so calls that name it get here. Messages name the call if it has no magazines. */
 static inline __attribute__((always_inline)) void *alloc_without_magazine(heap_t *heap, size_t size, bool zero,
                                                                           const char *call)
 {
@@ -84,7 +83,7 @@ NOINLINE BY_REGISTER static void *alloc_slower(heap_t *heap, size_t size, bool z
   return alloc_without_magazine(heap, size, zero, call);
 }
 
-/* The slot of a heap within reach holds another word than that of others, so the fast path does not find it. */
+/* The slot of a heap within reach holds a different word, so the fast path does not find it. */
 NOINLINE static void *alloc_slow(heap_t *heap, size_t size)
 {
   thread_t *thread = thread_self;
@@ -94,8 +93,7 @@ NOINLINE static void *alloc_slow(heap_t *heap, size_t size)
   return likely(block) ? block : alloc_without_magazine(heap, size, false, "pool_heap_alloc");
 }
 
-/* A heap that is given may have ended, which only its mark says. The mark is read here, and not on the fast path: no slot holds
- * a heap that has ended. */
+/* A destroyed heap is known only by its mark. The fast path need not read that: no slot holds a destroyed heap. */
 static inline __attribute__((always_inline)) void free_slower(heap_t *heap, void *block, const char *call)
 {
   thread_t *thread = HAS_SYSTEM ? thread_self : NULL;
@@ -107,7 +105,7 @@ static inline __attribute__((always_inline)) void free_slower(heap_t *heap, void
     heap_free(heap, block, call);
 }
 
-/* Nothing was said yet of what granules do not take. */
+/* A free that granules refuse is examined below. */
 NOINLINE static void free_slow(heap_t *heap, void *block)
 {
   if (heap && heap->plain_granules && heap_is_live(heap) && !process_is_ending() && likely(granular_give(heap, block)))
@@ -115,8 +113,8 @@ NOINLINE static void free_slow(heap_t *heap, void *block)
   free_slower(heap, block, "pool_heap_free");
 }
 
-/* The same as pool_heap_alloc() for classes that need the table. There it costs small sizes a seventh more time, and a branch
- * that goes either way costs more for those around SIZE_LINEAR: the former are what heaps are for (docs/experiments.md). */
+/* pool_heap_alloc() for classes that need the table. Inlined there, it costs small sizes 14 % more time. Sizes around
+ * SIZE_LINEAR now pay a branch that goes either way, but small sizes are what heaps are for (docs/experiments.md). */
 NOINLINE static void *alloc_medium(heap_t *heap, size_t size)
 {
   const thread_t *thread = thread_self;
@@ -139,8 +137,7 @@ void *pool_heap_alloc(pool_heap_t *heap, size_t size)
   return likely(block) ? block : alloc_slow(heap, size);
 }
 
-/* A block that is in no magazine of this plane has class 0, whose magazine is always full, so it takes the slow path without a
- * test of its own. */
+/* A block in no magazine of this plane has class 0, whose magazine is always full: the slow path needs no test. */
 static inline __attribute__((always_inline)) bool push_in_slot(heap_t *heap, void *block)
 {
   const thread_t *thread = HAS_SYSTEM ? thread_self : NULL;
@@ -158,7 +155,7 @@ void pool_heap_free(pool_heap_t *heap, void *block)
 
 /* ---- the rest of the family ---- */
 
-/* A block from wherever the thread has the heap's magazines. NULL: it has none, or that magazine is empty. */
+/* Pops a block wherever the thread has the heap's magazines. NULL: it has none, or the magazine is empty. */
 static inline __attribute__((always_inline)) void *pop_any(heap_t *heap, size_t size_class)
 {
   thread_t *thread = thread_self;
@@ -167,7 +164,6 @@ static inline __attribute__((always_inline)) void *pop_any(heap_t *heap, size_t 
   return thread_has_within_reach(thread, heap) ? pop_within_reach(thread, heap, size_class) : NULL;
 }
 
-/* All of the block is zeroed: pool_zalloc() promises so. */
 static inline __attribute__((always_inline)) void *zalloc(heap_t *heap, size_t size, const char *call)
 {
   size_t c = size <= SIZE_CACHED ? size_class_cached(size) : 0;
@@ -177,7 +173,7 @@ static inline __attribute__((always_inline)) void *zalloc(heap_t *heap, size_t s
 
 void *pool_heap_zalloc(pool_heap_t *heap, size_t size) { return zalloc(heap, size, "pool_heap_zalloc"); }
 
-/* The heap is looked at before the product: a request that no word can hold counts as exhaustion of a heap that is live. */
+/* The heap is checked before the product is refused: an overflow counts as exhaustion of a live heap. */
 void *pool_heap_calloc(pool_heap_t *heap, size_t count, size_t size)
 {
   size_t bytes;
@@ -188,8 +184,7 @@ void *pool_heap_calloc(pool_heap_t *heap, size_t count, size_t size)
   return heap_exhausted(heap, "pool_heap_calloc", SIZE_MAX);
 }
 
-/* From one cached class to another, larger or smaller, as move_cached() does it for the default heap (fast_path.c). It is known
- * of the block that it is the heap's. NULL: there is no other block at hand. */
+/* Moves a block of the heap between cached classes, as move_cached() in fast_path.c does. NULL: no block is at hand. */
 static inline void *move_in_heap(heap_t *heap, void *block, size_t had_class, size_t size)
 {
   size_t size_class = size_class_cached(size);
@@ -204,7 +199,7 @@ static inline void *move_in_heap(heap_t *heap, void *block, size_t had_class, si
   return to;
 }
 
-/* For a heap of whose magazines the thread has some. What is misuse goes the long way. */
+/* Resizes in a heap whose magazines the thread has. Misuse takes the slow path. */
 NOINLINE BY_REGISTER static void *reallocate_cached(heap_t *heap, void *block, size_t size)
 {
   size_t had_class = size <= SIZE_CACHED ? class_map_of_heap_block(block) : 0;
@@ -217,7 +212,7 @@ NOINLINE BY_REGISTER static void *reallocate_cached(heap_t *heap, void *block, s
   return heap_reallocate(heap, block, size, "pool_heap_realloc");
 }
 
-/* As in the C library, no block means an allocation, and a size of 0 a free. */
+/* No block means an allocation and a size of 0 a free, as in the C library. */
 void *pool_heap_realloc(pool_heap_t *heap, void *block, size_t size)
 {
   if (unlikely(!heap_is_live(heap)))
@@ -234,7 +229,7 @@ void *pool_heap_realloc(pool_heap_t *heap, void *block, size_t size)
   return NULL;
 }
 
-/* The magazines are asked by heap_allocate(): aligned requests are too rare for a fast path. */
+/* heap_allocate() pops the magazines: aligned requests are too rare for a fast path. */
 void *pool_heap_aligned_alloc(pool_heap_t *heap, size_t alignment, size_t size)
 {
   if (unlikely(!heap_is_live(heap)))
@@ -246,7 +241,7 @@ void *pool_heap_aligned_alloc(pool_heap_t *heap, size_t alignment, size_t size)
 
 /* ---- heaps ---- */
 
-/* The manager is brought up here, so that every call that takes a heap finds the default one ready. */
+/* Brings the manager up, so that every call that takes a heap finds the default one ready. */
 pool_heap_t *pool_heap_default(void)
 {
   if (!HAS_SYSTEM)
@@ -260,10 +255,10 @@ const char *pool_heap_name(const pool_heap_t *heap)
   return heap_is_live(heap) ? heap->name : no_heap(heap, "pool_heap_name");
 }
 
-/* What the options were before they first grew. */
+/* The size of the options before they first grew. */
 enum { HEAP_OPTIONS_LEAST = offsetof(pool_heap_options_t, flags) + sizeof(unsigned) };
 
-/* False: the caller has set a field that is not known here, or its options are none. */
+/* Returns false if the caller has set an unknown field, or the size is too small. */
 static inline __attribute__((always_inline)) bool take_options(pool_heap_options_t *own, const pool_heap_options_t *options,
                                                                size_t size)
 {
@@ -279,7 +274,7 @@ size_t pool_heap_least_memory_sized(const pool_heap_options_t *options, size_t s
   return !options || take_options(&own, options, size) ? heap_least_memory(&own) : 0;
 }
 
-/* A parent or overflow that has ended is a misuse like any other use of it. */
+/* A destroyed parent or overflow is a misuse like any other use of it. */
 pool_heap_t *pool_heap_create_sized(const pool_heap_options_t *options, size_t size)
 {
   pool_heap_options_t own;
@@ -293,7 +288,7 @@ pool_heap_t *pool_heap_create_sized(const pool_heap_options_t *options, size_t s
   return heap_create(&own);
 }
 
-/* Says whether the heap may be destroyed or reset. The default heap may not: every block of malloc would end. */
+/* Returns whether the heap may be destroyed or reset. The default heap may not: every block of malloc() would end. */
 static bool may_end(const heap_t *heap, const char *call)
 {
   if (!heap)
@@ -305,7 +300,7 @@ static bool may_end(const heap_t *heap, const char *call)
   return true;
 }
 
-/* As free() does, destroy accepts NULL; a reset without a heap is a wrong argument. */
+/* pool_heap_destroy() accepts NULL, as free() does. A reset without a heap is a wrong argument. */
 void pool_heap_destroy(pool_heap_t *heap)
 {
   if (may_end(heap, "pool_heap_destroy"))
@@ -352,7 +347,6 @@ bool pool_heap_set_budget(pool_heap_t *heap, size_t budget)
   return false;
 }
 
-/* A missing visitor is a wrong argument like a missing heap. */
 bool pool_heap_walk(pool_heap_t *heap, pool_visit_fn *visit, void *context)
 {
   if (heap_is_live(heap) && visit)

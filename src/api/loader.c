@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT
- *
- * Functions of the C library and its loader that libtidepool-malloc stands in front of. */
+ * Functions of the C library and its loader that libtidepool-malloc interposes. */
 #include "heap/life.h"
 #include "option.h"
 #include "os/os.h"
 
 /* ---- fork handlers ----
  *
- * pthread_atfork() of glibc calls __register_atfork(), which grows a list by realloc() under a lock. A fork of another thread
- * runs our handler, which takes all locks of the manager, and then takes the lock of that list: each would wait for the other.
- * So a fork waits until no thread registers handlers, and the other way round. Every library calls the function by its name, so
- * it is this one. A static program has glibc's own beside fork(), and no way between them: it may deadlock when a thread makes
- * the list grow, from the 49th handler on, beside a fork. Other C libraries allocate by themselves. */
+ * glibc's pthread_atfork() calls __register_atfork(), which grows a list by realloc() under a lock. A fork in another thread
+ * runs our handler, which takes all locks of the manager, and then takes that lock: a deadlock. So forks and registrations wait
+ * for each other. Every library calls the function by its name and finds this one. A static program has glibc's own beside
+ * fork(), so it may deadlock if a thread grows the list, from the 49th handler on, during a fork. Other C libraries use their
+ * own allocator. */
 
 #ifdef __GLIBC__
 #include <dlfcn.h>
@@ -42,15 +41,14 @@ int __register_atfork(handler_fn *prepare, handler_fn *parent, handler_fn *child
 }
 #endif
 
-/* ---- plug ins ----
+/* ---- plug-ins ----
  *
- * A plug-in that is opened with RTLD_DEEPBIND looks for names in itself and its own libraries first, and so has free() of the C
- * library. The C library itself has malloc() of the program, which is this one: what strdup() returns to the plug-in, the
- * plug-in cannot free. So the flag is dropped, unless the option deepbind asks for it.
+ * A plug-in opened with RTLD_DEEPBIND resolves names in itself and its own libraries first, so it finds free() of the C
+ * library. The C library itself uses the program's malloc(), which is this one: the plug-in could not free the result of
+ * strdup(). So the flag is dropped, unless the option deepbind is set.
  *
- * The loader knows the caller by the return address: its run path and its namespace are those in which it looks. So dlopen()
- * here jumps to the loader's own and does not call it: what that returns to is the caller. Where the compiler may be unable to
- * jump there is no such function, nor in a static program. */
+ * The loader identifies the caller by the return address and uses its run path and namespace. So dlopen() here jumps to the
+ * loader's own instead of calling it. It does not exist where the compiler may be unable to jump, nor in a static program. */
 
 #if defined __GLIBC__ && (defined __x86_64__ || defined __i386__ || defined __aarch64__ || defined __arm__ || defined __riscv)
 #include <dlfcn.h>
@@ -60,14 +58,14 @@ int __register_atfork(handler_fn *prepare, handler_fn *parent, handler_fn *child
 #define JUMPS
 #define JUMP_TO __attribute__((musttail)) return
 #else
-#define JUMPS   __attribute__((optimize("O2", "optimize-sibling-calls"))) /* whatever the rest is compiled with */
+#define JUMPS   __attribute__((optimize("O2", "optimize-sibling-calls"))) /* whatever the options of the rest are */
 #define JUMP_TO return
 #endif
 
 typedef void *dlopen_fn(const char *file, int mode);
 typedef void *dlmopen_fn(Lmid_t space, const char *file, int mode);
 
-/* What the next library in the order of the loader has, which is the C library in the end. */
+/* Returns the symbol of the next library in the loader's order, finally the C library. */
 NOINLINE static void *find_behind(const char *name, void **next)
 {
   void *found = dlsym(RTLD_NEXT, name);
@@ -97,7 +95,7 @@ JUMPS EXPORT void *dlopen(const char *file, int mode)
   JUMP_TO loaders(file, mode);
 }
 
-/* Another namespace has a C library of its own, and malloc() of that. */
+/* Another namespace has a C library of its own with its own malloc(). */
 JUMPS EXPORT void *dlmopen(Lmid_t space, const char *file, int mode)
 {
   static void *next;

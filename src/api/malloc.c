@@ -8,13 +8,13 @@
 #include <stdlib.h>
 
 #define EXPORT __attribute__((visibility("default")))
-#if __has_attribute(copy) /* of gcc: the alias promises what the function does, or gcc warns */
+#if __has_attribute(copy) /* gcc's: without it gcc warns that the alias lacks the function's attributes */
 #define EXPORT_ALIAS(name) __attribute__((visibility("default"), alias(#name), copy(name)))
 #else
 #define EXPORT_ALIAS(name) __attribute__((visibility("default"), alias(#name)))
 #endif
 
-/* The call that a message names if a misuse is found late. These stand in place of the weak ones in misuse.c. */
+/* Named in the message if a misuse is found late. These replace the weak ones in misuse.c. */
 const char fatal_free_call[FATAL_CALL_SIZE] = "free", fatal_alloc_call[FATAL_CALL_SIZE] = "malloc",
            fatal_calloc_call[FATAL_CALL_SIZE] = "calloc";
 
@@ -27,7 +27,7 @@ static void *fail(int error)
 EXPORT void *malloc(size_t size) { return default_alloc(size); }
 EXPORT void free(void *block) { default_free(block, fatal_free_call); }
 
-/* A product that no word can hold fails like any request that is too large: with ENOMEM, counted as exhausted. */
+/* An overflowing product fails like any request that is too large: with ENOMEM, counted as exhausted. */
 EXPORT void *calloc(size_t count, size_t size)
 {
   size_t bytes;
@@ -38,7 +38,7 @@ EXPORT void *calloc(size_t count, size_t size)
 
 EXPORT void *realloc(void *block, size_t size) { return default_realloc(block, size, "realloc"); }
 
-/* An alignment that is no power of two fails, as C17 asks. */
+/* C17 requires failure for an alignment that is no power of two. */
 EXPORT void *aligned_alloc(size_t alignment, size_t size)
 {
   return is_power_of_two(alignment) ? default_aligned_alloc(alignment, size, "aligned_alloc") : fail(EINVAL);
@@ -59,7 +59,7 @@ EXPORT void *memalign(size_t alignment, size_t size)
   return power ? default_aligned_alloc(power, size, "memalign") : fail(EINVAL);
 }
 
-/* On failure *to is left alone, as POSIX asks. */
+/* POSIX requires that *to is unchanged on failure. */
 EXPORT int posix_memalign(void **to, size_t alignment, size_t size)
 {
   if (!is_power_of_two(alignment) || alignment % sizeof(void *))
@@ -86,12 +86,12 @@ void free_aligned_sized(void *block, size_t alignment, size_t size)
   default_free_aligned_sized(block, size, alignment + !alignment, "free_aligned_sized");
 }
 
-/* ---- what glibc has beside the family ---- */
+/* ---- glibc's additions ---- */
 
-/* No other C library declares these, so nobody would call them. */
+/* Other C libraries do not declare these, so no program calls them. */
 #ifdef __GLIBC__
 
-/* A size that wraps when it is rounded asks for everything, which no heap has. */
+/* A size that wraps when rounded becomes SIZE_MAX, which no heap can serve. */
 EXPORT void *pvalloc(size_t size)
 {
   size_t page = os_page_size(), whole = round_up(size + !size, page);
@@ -100,16 +100,15 @@ EXPORT void *pvalloc(size_t size)
 
 EXPORT int malloc_trim(size_t keep) { return default_trim(keep) != 0; }
 
-/* glibc's dials are accepted and have no effect. */
+/* glibc's parameters are accepted and have no effect. */
 EXPORT int mallopt(int parameter, int value)
 {
   (void)value;
   return parameter == M_MXFAST || (parameter <= M_TRIM_THRESHOLD && parameter >= M_ARENA_MAX);
 }
 
-/* The names under which glibc offers its own; a program that calls them must get the same heap. In musl they are the allocator
- * of atexit() and others that must not meet a program's malloc, since they call it under locks of their own. In a static
- * program they would have ours. */
+/* glibc's names for its own functions: programs that call them must get the same heap. musl's are the allocator of atexit() and
+ * others, which must not use a program's malloc() under their own locks. */
 EXPORT_ALIAS(malloc) void *__libc_malloc(size_t size);
 EXPORT_ALIAS(free) void __libc_free(void *block);
 EXPORT_ALIAS(calloc) void *__libc_calloc(size_t count, size_t size);

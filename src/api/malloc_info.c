@@ -41,11 +41,11 @@ EXPORT struct mallinfo mallinfo(void)
 }
 #pragma GCC diagnostic pop
 
-/* Writes one line at once, so that lines of several threads do not mix. Each call has memory of its own for the line. A lock
- * around a shared one would be held until somebody reads what is written, and a fork would have to wait for that. */
+/* Writes a whole line at once, so that lines of several threads do not mix. Each call maps its own memory for the line: a lock
+ * around a shared buffer would be held until the output is read, and a fork would have to wait for that. */
 EXPORT void malloc_stats(void)
 {
-  enum { LINE = 16 << 10, SHORT_LINE = 1 << 10 }; /* a line is cut there; the second is for a call without memory */
+  enum { LINE = 16 << 10, SHORT_LINE = 1 << 10 }; /* bytes at which a line is cut; SHORT_LINE without memory */
   char short_line[SHORT_LINE], *mapped = os_map(LINE, os_page_size()), *line = mapped ? mapped : short_line;
   size_t most = mapped ? LINE : SHORT_LINE, length = pool_heap_stats_json(pool_heap_default(), line, most - 1);
   if (length > most - 2)

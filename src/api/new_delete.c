@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * C++ new and delete, by their mangled names, so that no C++ runtime is needed to build or to load this. What new needs of a
- * runtime, the new-handler and the throwing of std::bad_alloc, it needs where memory is exhausted, and looks for it then.
  *
- * A program may replace only some of the forms; each of the others then does what [new.delete] says of it, in terms of those.
+ * C++ new and delete, defined by their mangled names: no C++ runtime is needed to build or load this file. Only exhausted
+ * memory needs one, for the new-handler and for throwing std::bad_alloc, and it is looked up then.
  *
- * Built with -fexceptions: std::bad_alloc passes through these frames. */
+ * A program may replace some of the forms. Each of the others is then defined in terms of those, as [new.delete] requires.
+ *
+ * Built with -fexceptions, because std::bad_alloc passes through these frames. */
 #include "api/fast_path.h"
 #include "misuse.h"
 #include "os/thread_local.h"
@@ -17,12 +18,11 @@ typedef void (*new_handler_t)(void);
 
 /* ---- the C++ runtime ---- */
 
-/* The runtime that was there when the program was loaded: std::get_new_handler() and std::__throw_bad_alloc(). These take no
- * lock of the loader, which a look-up does. */
+/* std::get_new_handler() and std::__throw_bad_alloc() of a runtime that was loaded with the program need no loader lock. */
 extern new_handler_t _ZSt15get_new_handlerv(void) __attribute__((weak));
 extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
 
-/* The handle is closed at once. The runtime stays, because the caller of new is on the stack and depends on it. */
+/* The handle is closed at once. The runtime stays loaded, because the caller of new is on the stack and depends on it. */
 static void *find_in_library(const char *file, const char *name)
 {
   void *library = dlopen(file, RTLD_LAZY | RTLD_NOLOAD), *found = NULL;
@@ -33,7 +33,7 @@ static void *find_in_library(const char *file, const char *name)
   return found;
 }
 
-/* Looks in what the library that has this code sees. */
+/* Looks in the scope of the library that contains this code. */
 static void *find_near(const void *code, const char *name)
 {
   Dl_info library;
@@ -52,8 +52,8 @@ static bool are_of_one_library(const void *a, const void *b)
   return dladdr(a, &of_a) && dladdr(b, &of_b) && of_a.dli_fbase == of_b.dli_fbase;
 }
 
-/* Looks where the loader would on behalf of `caller`: first in what all see, then in what only the caller's library sees, which
- * may have the runtime inside it. For a caller that the loader does not know, the runtime is looked for by name. */
+/* Looks where the loader would for `caller`: in the global scope, then in that of the caller's library, which may have the
+ * runtime inside it. The runtime is looked up by name for a caller unknown to the loader. */
 static void *find_symbol(const char *name, const void *caller)
 {
   int error = errno;
@@ -79,9 +79,9 @@ static new_handler_t get_new_handler(const void *caller)
   return get ? get() : NULL;
 }
 
-/* throw std::bad_alloc(), as a compiler for the Itanium C++ ABI has it: the object is no more than a pointer to the functions
- * in its virtual table, behind the offset to the top and the type. A runtime inside a plug-in has what its users throw and
- * catch, but std::__throw_bad_alloc() only if its containers need it. */
+/* Throws std::bad_alloc() as a compiler for the Itanium C++ ABI does. The object is a pointer to the functions in its virtual
+ * table, which follow the offset to the top and the type. A runtime inside a plug-in can throw and catch, but has
+ * std::__throw_bad_alloc() only if its containers need it. */
 COLD static void throw_by_hand(const void *caller)
 {
   enum { VIRTUAL_TABLE_HEAD = 2 * sizeof(void *) };
@@ -98,7 +98,7 @@ COLD static void throw_by_hand(const void *caller)
   throw(exception, type, end);
 }
 
-/* The runtime's own function is the first choice. A program whose exceptions nobody can throw ends here. */
+/* The runtime's own function is the first choice. The program ends if nothing can throw. */
 COLD static _Noreturn void throw_bad_alloc(const void *caller)
 {
   void (*throw)(void) = _ZSt17__throw_bad_allocv;
@@ -115,7 +115,7 @@ COLD static _Noreturn void throw_bad_alloc(const void *caller)
 #define NEW       "operator new"
 #define NEW_ARRAY "operator new[]"
 
-/* The first step of each form. What comes behind it is not a tail call, so the caller is handed over, on the slow path. */
+/* Starts each form. The code after it makes it no tail call, so the slow path gets the caller as an argument. */
 static inline __attribute__((always_inline)) void *allocate_at_once(size_t size, size_t alignment, const char *call)
 {
   void *block = alignment ? default_aligned_alloc_at_once(alignment, size) : NULL;
@@ -131,18 +131,18 @@ NOINLINE static void *allocate(size_t size, size_t alignment, const char *call, 
   return alignment ? default_aligned_alloc_for(alignment, size, call, caller) : default_alloc_for(size, call, caller);
 }
 
-/* The forms that do not throw, as bits. */
+/* The nothrow forms, as bits. */
 typedef enum nothrow_form { SINGLE = 1 << 0, ARRAY = 1 << 1, ALIGNED_SINGLE = 1 << 2, ALIGNED_ARRAY = 1 << 3 } nothrow_form_t;
 
-/* What this thread has handed over to the runtime, and not got back yet. */
+/* Calls that this thread has handed over to the runtime and that have not returned yet. */
 static THREAD_LOCAL struct handed_over {
   unsigned forms;     /* of nothrow_form_t */
-  unsigned depth;     /* of call_replaced() in itself: the program's own operator may use a form that does not throw */
+  unsigned depth;     /* nested calls of call_replaced(): the program's own operator may use a nothrow form */
   const void *caller; /* of the first form: its library sees the runtime, which the runtime itself may not */
 } handed_over;
 
-/* As [new.delete.single] has it, the handler is called until there is a block, it throws, it ends the program, or it is gone.
- * Forms that the handler itself uses begin anew. */
+/* Calls the handler until there is a block, it throws, it ends the program, or it is gone, as [new.delete.single] requires.
+ * Forms that the handler itself uses start anew. */
 static void *retry(size_t size, size_t alignment, const char *call, const void *caller)
 {
   void *block = NULL;
@@ -154,7 +154,7 @@ static void *retry(size_t size, size_t alignment, const char *call, const void *
   return block;
 }
 
-/* Within a call that was handed over the caller is the runtime, so the caller of the first form is asked about. */
+/* The caller within a call that was handed over is the runtime, so the caller of the first form counts. */
 static const void *first_caller(const void *caller) { return handed_over.forms ? handed_over.caller : caller; }
 
 COLD static void *retry_or_throw(size_t size, size_t alignment, const char *call, const void *caller)
@@ -166,9 +166,9 @@ COLD static void *retry_or_throw(size_t size, size_t alignment, const char *call
   return block;
 }
 
-/* Finds the runtime's own operator of this name: the one in the library that keeps the handler. The next one of the process may
- * be another allocator's, so its library is compared. The first two ways need no memory, of which there is none now. Later ones
- * may: for a library that nothing has opened by itself the loader first makes the list of its dependencies. */
+/* Finds the runtime's own operator of this name, in the library that keeps the handler. The next one in the process may be
+ * another allocator's, so the libraries are compared. The first two attempts need no memory, which is exhausted. Later ones
+ * may: the loader first builds the dependency list of a library that was not opened by itself. */
 static void *find_runtimes_own(const char *name, get_new_handler_t *get, const void *caller)
 {
   int error = errno;
@@ -185,15 +185,14 @@ static void *find_runtimes_own(const char *name, get_new_handler_t *get, const v
 
 static void *call_runtimes_own(void *own, size_t size, size_t alignment)
 {
-  static const char tag; /* std::nothrow is an empty object, and nobody asks for its address */
+  static const char tag; /* std::nothrow is an empty object whose address is irrelevant */
   typedef void *new_t(size_t size, const void *tag);
   typedef void *aligned_new_t(size_t size, size_t alignment, const void *tag);
   return alignment ? ((aligned_new_t *)own)(size, alignment, &tag) : ((new_t *)own)(size, &tag);
 }
 
-/* The handler may throw, and only C++ can catch that. The runtime's own operator does: it calls the throwing form, which is the
- * one in this file, and returns NULL for an exception. If the operator that was found calls this form again, it catches
- * nothing; then the handler is called from here. */
+/* The handler may throw, and only C++ can catch that. The runtime's own operator does: it calls the throwing form, in this
+ * file, and returns NULL for an exception. If the found operator calls this form again, the handler is called from here. */
 COLD static void *retry_nothrow(size_t size, size_t alignment, nothrow_form_t form, const char *name, const void *caller)
 {
   const void *first = first_caller(caller);
@@ -212,10 +211,9 @@ COLD static void *retry_nothrow(size_t size, size_t alignment, nothrow_form_t fo
   return block;
 }
 
-/* ---- the forms that a program may have replaced, and in terms of which the others are defined ---- */
+/* ---- the forms that a program may replace, which define the others ---- */
 
-/* The one that callers reach by this name is in a word that the loader fills in. No compiler sees how, since each thinks in its
- * own way that it knows the function of that name. */
+/* The loader fills in a word with the function that callers reach by this name. Compilers, which assume ours, do not see it. */
 #if __SIZEOF_POINTER__ == 8
 #define POINTER_WORD ".quad "
 #else
@@ -240,8 +238,7 @@ DECLARE_BASE(void, _ZdaPvSt11align_val_t, (void *block, size_t alignment));
 #define REACHED(name) reached##name
 #define IS_OURS(name) likely(REACHED(name) == our##name)
 
-/* What a form does that is defined in terms of others: the same as theirs, unless one of them was replaced. Of an array it is
- * said that it is one, and of a size that is known, what it is. */
+/* Forms defined by others do the same as those, unless one was replaced. Arrays are marked, and known sizes passed on. */
 #define DELETE       "operator delete"
 #define DELETE_ARRAY "operator delete[]"
 
@@ -266,9 +263,9 @@ DECLARE_BASE(void, _ZdaPvSt11align_val_t, (void *block, size_t alignment));
 #define DELETE_ALIGNED_ARRAY_SIZED(block) \
   ALIGNED_ARRAY_OR(ALIGNED_FREE_OR(default_free_aligned_sized(block, size, alignment, DELETE_ARRAY), block), block)
 
-/* Calls the program's throwing form by way of the runtime's own form of this name, which returns NULL for an exception. If no
- * runtime is to be found, nothing can throw, and the program's form is called at once. So it is if what was found calls this
- * form again without an end: that is no runtime. */
+/* Calls the program's throwing form through the runtime's own nothrow form of this name, which returns NULL for an exception.
+ * Nothing can throw without a runtime, and the program's form is called directly. It is also called directly if the function
+ * that was found calls this form without an end: that is no runtime. */
 enum { DEPTH_MOST = 1000 };
 COLD static void *call_replaced(size_t size, size_t alignment, nothrow_form_t form, const char *name, const void *caller)
 {

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT
- *
  * The process-wide interface of pool.h. */
 #include "api/fast_path.h"
 #include "heap/blocks.h"
@@ -14,16 +13,11 @@
 #include "option.h"
 #include <errno.h>
 #include <tidepool/pool.h>
-#include <tidepool/version.h>
-
-/* ---- pool ----
- *
- * The process-wide interface of pool.h. */
 
 void *pool_alloc(size_t size) { return default_alloc(size); }
 void *pool_zalloc(size_t size) { return default_zalloc(size); }
 
-/* A product that no word can hold counts as exhaustion, as any request that is too large does. */
+/* An overflowing product counts as exhaustion, as any request that is too large does. */
 void *pool_calloc(size_t count, size_t size)
 {
   size_t bytes;
@@ -34,7 +28,7 @@ void *pool_calloc(size_t count, size_t size)
 
 void *pool_realloc(void *block, size_t size) { return default_realloc(block, size, "pool_realloc"); }
 
-/* An alignment that is no power of two is a wrong argument, and not a lack of memory. */
+/* An alignment that is no power of two is a wrong argument, not a lack of memory. */
 void *pool_aligned_alloc(size_t alignment, size_t size)
 {
   if (likely(is_power_of_two(alignment)))
@@ -44,11 +38,10 @@ void *pool_aligned_alloc(size_t alignment, size_t size)
 
 void pool_free(void *block) { default_free(block, fatal_free_call); }
 
-/* The size is not trusted: a block that realloc left in place is of another class than its size. Where it is known what was
- * asked for, it is verified. */
+/* A block that realloc() left in place has another class than its size. The size is verified if the requested one is known. */
 void pool_free_sized(void *block, size_t size) { default_free_sized(block, size, "pool_free_sized"); }
 
-/* A heap without magazines has no fast path, and the call has a name that a message may say. */
+/* A heap without magazines has no fast path, and messages name the call. */
 COLD static size_t alloc_batch_uncached(size_t size, void **blocks, size_t count, const void *caller)
 {
   size_t got = 0;
@@ -57,7 +50,7 @@ COLD static size_t alloc_batch_uncached(size_t size, void **blocks, size_t count
   return got;
 }
 
-/* The blocks that were had are returned even if there are fewer than asked for. The failing call has set errno. */
+/* Blocks are returned even if there are fewer than requested. The failing call has set errno. */
 size_t pool_alloc_batch(size_t size, void **blocks, size_t count)
 {
   size_t got = 0;
@@ -80,7 +73,7 @@ void pool_free_batch(void **blocks, size_t count)
 size_t pool_good_size(size_t size) { return heap_good_size(&default_heap, size); }
 size_t pool_trim(size_t keep) { return heap_trim(&default_heap, keep); }
 
-/* The options are read first: they say how long memory is kept. */
+/* The options are read first: they set how long memory is kept. */
 bool pool_background_start(void)
 {
   int error = !HAS_SYSTEM ? ENOSYS : manager_ready() ? background_start() : ENOMEM;
@@ -125,39 +118,3 @@ bool pool_option_set(const char *key, const char *value)
     observer->note_options();
   return set;
 }
-
-/* ---- questions ----
- *
- * What pool.h answers of any block of any heap, also where there is no default heap. */
-
-const char *pool_version(void) { return TIDEPOOL_VERSION; }
-
-/* No block cannot be resized, which is no misuse. */
-bool pool_resize_in_place(void *block, size_t size)
-{
-  return block && heap_resize_in_place(block, size, "pool_resize_in_place");
-}
-
-size_t pool_usable_size(const void *block)
-{
-  if (HAS_SYSTEM)
-    return default_usable_size(block, "pool_usable_size");
-  return block ? heap_usable_size(block, "pool_usable_size") : 0;
-}
-
-bool pool_in_use(const void *address) { return heap_locate(address).live; }
-
-/* A block that is free or cached is not live, and the answer is NULL then. */
-void *pool_block_start(const void *address, size_t *size)
-{
-  located_t at = heap_locate(address);
-  if (!at.live)
-    return NULL;
-  if (size)
-    *size = at.size;
-  return at.start;
-}
-
-pool_heap_t *pool_heap_of(const void *address) { return heap_locate(address).heap; }
-
-const char *pool_error(void) { return invalid_text(); }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT
- *
- * Figures, as numbers and as JSON. JSON is written as it comes. What has no room is only counted (base/text.h), so a caller
- * learns how long the whole is. */
+ * Figures, as numbers and as JSON. JSON beyond the end of a buffer is only counted, so the caller learns the length. */
 #include "base/grown.h"
 #include "base/text.h"
 #include "heap/figures.h"
@@ -19,7 +17,7 @@
 #include <tidepool/heap.h>
 #include <tidepool/stats.h>
 
-/* The figures of the default heap include what no heap has, for which all heaps are looked at. */
+/* The figures of the default heap include memory that belongs to no heap, for which all heaps are examined. */
 bool pool_heap_stats_sized(pool_heap_t *heap, pool_stats_t *stats, size_t size)
 {
   pool_stats_t own;
@@ -41,8 +39,7 @@ bool pool_heap_stats_sized(pool_heap_t *heap, pool_stats_t *stats, size_t size)
 
 /* ---- JSON ---- */
 
-/* Every figure but the first of an object goes through here, so the comma stands in front. Readers of JSON know no larger
- * number, which may be a budget. */
+/* Writes every figure but the first of an object, so the comma is in front. JSON readers accept no larger number. */
 static void number(text_t *text, const char *key, uint64_t value)
 {
   text_string(text, ",\"");
@@ -62,7 +59,7 @@ static void write_bin(text_t *text, const bin_figures_t *f, bool first)
   text_char(text, '}');
 }
 
-/* It closes the list of classes first, which the caller left open. */
+/* Begins by closing the list of classes that the caller left open. */
 static void write_large(text_t *text, heap_t *heap)
 {
   large_figures_t f = heap_large_figures(heap);
@@ -73,12 +70,11 @@ static void write_large(text_t *text, heap_t *heap)
   text_char(text, '}');
 }
 
-/* The figures of a heap, in the order of their addition. `docs figures` checks that each is here and wherever else figures are
- * listed. */
+/* The figures of a heap, in the order of their addition. `docs figures` checks that each is here and in every other list. */
 typedef struct figure {
   const char *key;
   size_t offset;
-  bool is_64; /* or a size_t */
+  bool is_64; /* otherwise a size_t */
 } figure_t;
 #define FIGURE(name) \
   { \
@@ -97,7 +93,6 @@ static uint64_t figure_of(const pool_stats_t *stats, const figure_t *figure)
   return figure->is_64 ? *(const uint64_t *)(const void *)at : *(const size_t *)(const void *)at;
 }
 
-/* Bins without a slab are left out: most programs use few classes. */
 static void write_heap(text_t *text, heap_t *heap)
 {
   pool_stats_t s;
@@ -119,7 +114,7 @@ static void write_heap(text_t *text, heap_t *heap)
   text_char(text, '}');
 }
 
-/* The lock keeps the heap's records while they are read. Without a heap the answer is valid JSON all the same. */
+/* The lock keeps the heap's records while they are read. NULL produces valid JSON, too. */
 size_t pool_heap_stats_json(pool_heap_t *heap, char *buffer, size_t size)
 {
   text_t text = {buffer, buffer ? size : 0, 0};
@@ -156,8 +151,7 @@ static void write_object_pool(const object_pool_figures_t *f, void *context)
   text_char(text, '}');
 }
 
-/* The object pools are asked after the lock is open, because they take it themselves. `before` stands in front of the first
- * key. */
+/* Object pools are visited after the lock is released, because they take it. `before` precedes the first key. */
 static size_t write_everything(char *buffer, size_t size, const char *before)
 {
   text_t text = {buffer, buffer ? size : 0, 0};
@@ -197,8 +191,8 @@ static void print_line(const char *line, size_t length)
     warn_at_exit(path, STATS_ARE_LOST);
 }
 
-/* The number of the process comes first: children of a program print theirs to the same place, and so does another library in
- * the same process, as that of a program that is run on the malloc library. */
+/* The process id comes first: children of a program print to the same place. So does another library in the same process, such
+ * as that of a program run with the malloc library. */
 static size_t write_process(char *buffer, size_t size)
 {
   char before[64];
@@ -210,8 +204,7 @@ static size_t write_process(char *buffer, size_t size)
   return write_everything(buffer, size, before);
 }
 
-/* Other threads may make heaps meanwhile, so a text that does not fit is written again into more room. `size` becomes that of
- * the mapping. NULL: there is no memory. */
+/* Other threads may create heaps meanwhile: a text that does not fit is written again, into a mapping of `size` bytes. */
 static char *map_figures(size_t *size, size_t *length)
 {
   char *text = NULL;
@@ -227,7 +220,7 @@ static char *map_figures(size_t *size, size_t *length)
   return text;
 }
 
-/* One line. Its memory comes from the system; where there is none, the line is cut. */
+/* Writes one line into mapped memory, or a cut line if there is none. */
 static void print_figures(void)
 {
   enum { SHORT_LINE = 4 << 10 };
@@ -236,14 +229,14 @@ static void print_figures(void)
   char *mapped = map_figures(&size, &length), *line = mapped ? mapped : short_line;
   if (!mapped)
     length = min_size(write_process(line, SHORT_LINE), SHORT_LINE - 1);
-  line[length++] = '\n'; /* in place of the end of the text */
+  line[length++] = '\n'; /* in place of the terminating NUL */
   print_line(line, length);
   if (mapped)
     os_unmap(mapped, size);
 }
 
-/* The last moment at which a write outside of a block, or to one that was freed, is seen. Other threads may still be at work,
- * or were when the process was forked; one that has a heap to itself takes no lock. */
+/* Last chance to find writes outside blocks or to freed ones. Other threads may still be at work, or were when the process was
+ * forked. A single-threaded heap has no lock, so it is verified only if no other thread is left. */
 static void verify_heaps(void)
 {
   bool alone = helpers_are_alone() && !fork_lost_threads;
@@ -257,8 +250,8 @@ static void verify_heaps(void)
     dependents->verify(NULL, alone, "exit");
 }
 
-/* Blocks that were freed twice are seen where magazines and depots are emptied, and these never were. What other threads have
- * is theirs, if they are still there, unless they can be reached. */
+/* Second frees are found when magazines and depots are emptied, and these never were. Caches of other threads that still run
+ * are left alone, unless they can be reached. */
 static void drain_heaps(void)
 {
   bool alone = helpers_are_alone() && !fork_lost_threads;
@@ -285,8 +278,7 @@ __attribute__((destructor)) static void finish(void)
     print_figures();
 }
 
-/* Threads can be made from here on: where the manager came up before its library was begun, this is what starts the library's
- * own. */
+/* Threads can be started from here on. If the manager came up before this constructor, the library's own threads start here. */
 __attribute__((constructor)) static void begin_helpers(void)
 {
   if (!HAS_SYSTEM)

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * The slow parts of bitmaps. */
+ * The out-of-line parts of bits.h. */
 #include "base/bits.h"
 #include "base/shared.h"
 
 /* ---- bits ----
  *
- * Ranges of bits are handled by whole words. Only the first and the last word of a range need a mask. */
+ * Ranges are processed by whole words. Only the first and the last word of a range need a mask. */
 
-/* Return the bits of its first word that are in a range, and those of its last word. */
 static word_t first_mask(size_t from) { return ~(word_t)0 << (from % WORD_BITS); }
 static word_t last_mask(size_t to) { return ~(word_t)0 >> (-to % WORD_BITS); }
 
-/* An empty range has no last word, so it is left out before the word is computed; here and in the next two. Words between the
- * first and the last are whole. */
+/* All functions on ranges return early for an empty range, because it has no last word. */
 void bits_set(word_t *map, size_t from, size_t to)
 {
   if (from >= to)
@@ -56,8 +54,7 @@ size_t bits_count(const word_t *map, size_t from, size_t to)
   return word ? count + bits_set_in(word) : count;
 }
 
-/* With `flip` all ones this finds the next clear bit instead. The answer is limited to `to`, because the last word may have
- * bits beyond the range. */
+/* `flip` is all ones to find a clear bit. The last word may have bits beyond `to`, so the result is limited. */
 static size_t next_bit(const word_t *map, size_t from, size_t to, word_t flip)
 {
   if (from >= to)
@@ -75,7 +72,7 @@ static size_t next_bit(const word_t *map, size_t from, size_t to, word_t flip)
 size_t bits_next_set(const word_t *map, size_t from, size_t to) { return next_bit(map, from, to, 0); }
 size_t bits_next_clear(const word_t *map, size_t from, size_t to) { return next_bit(map, from, to, ~(word_t)0); }
 
-/* The words are loaded atomically: the caller may look for a bit of its own while others change theirs in the same word. */
+/* The loads are atomic, because other threads may change other bits of these words. */
 size_t bits_previous_set(const word_t *map, size_t from)
 {
   size_t w = from / WORD_BITS;
@@ -87,10 +84,9 @@ size_t bits_previous_set(const word_t *map, size_t from)
 
 /* ---- bit tree ----
  *
- * The levels stand one behind the other in one array of words, the lowest first. The changes are inline (bit_tree.h). */
+ * The levels are consecutive in one array of words, the lowest first. */
 
-/* Each level has a bit for each word of the one below. The top level is a single word, so that a search has one place to begin.
- * Even a tree of one bit has that level. */
+/* Every tree ends with a level of one word, where searches begin. Even a tree of one bit has that level. */
 size_t bit_tree_words(size_t bits)
 {
   size_t words = 0;
@@ -114,7 +110,7 @@ word_t *bit_tree_init(bit_tree_t *tree, word_t *words, size_t bits)
   return words;
 }
 
-/* Bits beyond the last stay clear at every level, or a search would end at a bit that stands for nothing. */
+/* Bits beyond the last stay clear at every level, so that no search ends at a bit that does not exist. */
 void bit_tree_fill(bit_tree_t *tree, size_t bits)
 {
   tree->lowest = 0;

@@ -1,29 +1,26 @@
 /* SPDX-License-Identifier: MIT
  *
- * Powers of two, bitmaps of 64-bit words, and the lowest set bit of a long bitmap. */
+ * Powers of two, bitmaps, and bit trees, which find the lowest set bit of a long bitmap. */
 #ifndef BITS_H
 #define BITS_H
 
 #include "base/machine.h"
 #include <stdbool.h>
 
-/* ---- bits ----
- *
- * Arithmetic on powers of two, and on bitmaps. */
+/* ---- bits ---- */
 
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define NOINLINE    __attribute__((noinline))
-#define INTERNAL    __attribute__((visibility("hidden"))) /* on variables of hot paths: no detour through the GOT */
+#define INTERNAL    __attribute__((visibility("hidden"))) /* for variables of hot paths: accessed without the GOT */
 #define COLD        __attribute__((noinline, cold))
 
-/* Marks a rare step of a fast path in a header, together with NOINLINE or COLD. Each file that takes the step has its own copy,
- * so the compiler sees which registers the step leaves alone, and the fast path saves none. That is worth two to four
- * instructions of a get of an object pool. */
+/* Marks a rare step of a fast path in a header, with NOINLINE or COLD. Each file has its own copy, so the compiler knows which
+ * registers it preserves, and the fast path saves none. A get of an object pool has two to four instructions less. */
 #define OWN_COPY static __attribute__((unused))
 
-/* Marks a function that reads without a lock what the owner may change at any moment. The race is intended: what is read is
- * only a figure, or is checked again. So the thread sanitizer is told to skip the function. */
+/* Marks a function that reads, without a lock, data that its owner may change at any moment. The race is intended: the result
+ * is only a statistic, or is checked again. The thread sanitizer skips such functions. */
 #define READS_BESIDE_OWNER __attribute__((noinline, no_sanitize("thread")))
 
 #define KIB ((size_t)1 << 10)
@@ -32,18 +29,18 @@
 
 static inline bool is_power_of_two(size_t n) { return n && !(n & (n - 1)); }
 
-/* `to` is a power of two here and below. */
+/* `to` is a power of two. */
 static inline size_t round_up(size_t n, size_t to) { return (n + to - 1) & ~(to - 1); }
 static inline size_t round_down(size_t n, size_t to) { return n & ~(to - 1); }
 
-/* The position of the highest set bit; n is not 0. */
+/* Returns the position of the highest set bit; n is not 0. */
 static inline unsigned log2_floor(size_t n) { return ADDRESS_BITS - 1 - (unsigned)__builtin_clzl(n); }
 
 static inline size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 static inline size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
 
-/* The positions of the highest and of the lowest set bit of what is not 0. Of half of it a machine of 32 bits finds the lowest
- * by itself; for the whole gcc would call its library. */
+/* Return the position of the highest and of the lowest set bit of a word that is not 0. On 32-bit machines gcc would call a
+ * function for a 64-bit __builtin_ctzll(). */
 static inline unsigned highest_of_64(uint64_t bits) { return 63 - (unsigned)__builtin_clzll(bits); }
 static inline unsigned lowest_of_64(uint64_t bits)
 {
@@ -52,7 +49,7 @@ static inline unsigned lowest_of_64(uint64_t bits)
   return (uint32_t)bits ? (unsigned)__builtin_ctz((uint32_t)bits) : 32 + (unsigned)__builtin_ctz((uint32_t)(bits >> 32));
 }
 
-/* A word of a bitmap. That of a firmware's processor is as long as its registers. */
+/* A word of a bitmap. 32-bit firmware uses words of 32 bits. */
 #ifndef TIDEPOOL_WORD_BITS
 #if defined TIDEPOOL_EMBEDDED && UINTPTR_MAX <= UINT32_MAX
 #define TIDEPOOL_WORD_BITS 32
@@ -75,12 +72,12 @@ static inline unsigned bits_set_in(word_t word) { return (unsigned)__builtin_pop
 #endif
 enum { WORD_BITS = 1 << WORD_LOG2 };
 
-static inline word_t bit_of(size_t i) { return (word_t)1 << i % WORD_BITS; } /* in its word */
+static inline word_t bit_of(size_t i) { return (word_t)1 << i % WORD_BITS; }
 static inline bool bit_test(const word_t *map, size_t i) { return map[i / WORD_BITS] >> (i % WORD_BITS) & 1; }
 static inline void bit_set(word_t *map, size_t i) { map[i / WORD_BITS] |= (word_t)1 << (i % WORD_BITS); }
 static inline void bit_clear(word_t *map, size_t i) { map[i / WORD_BITS] &= ~((word_t)1 << (i % WORD_BITS)); }
 
-/* These two say how many words a map of so many bits has, and which bits of word `w` belong to it. */
+/* Returns how many words a bitmap of `bits` bits has. */
 static inline size_t bits_words(size_t bits) { return (bits + WORD_BITS - 1) / WORD_BITS; }
 static inline word_t bits_of_word(size_t bits, size_t w)
 {
@@ -88,59 +85,56 @@ static inline word_t bits_of_word(size_t bits, size_t w)
   return left < WORD_BITS ? bit_of(left) - 1 : ~(word_t)0;
 }
 
-/* Ranges are [from, to). */
+/* These functions work on ranges [from, to). */
 void bits_set(word_t *map, size_t from, size_t to);
 void bits_clear(word_t *map, size_t from, size_t to);
 size_t bits_count(const word_t *map, size_t from, size_t to);
 
-/* The first set (clear) bit in [from, to), or `to`. */
+/* Return the first set (clear) bit in [from, to), or `to` if there is none. */
 size_t bits_next_set(const word_t *map, size_t from, size_t to);
 size_t bits_next_clear(const word_t *map, size_t from, size_t to);
 
-/* Returns the last set bit at or below `from`; 0 if there is none. Needs no lock if the bit that is looked for does not change
- * meanwhile, even if others of the same words do. */
+/* Returns the last set bit at or below `from`; 0 if there is none. Needs no lock if that bit stays set, whatever others do. */
 size_t bits_previous_set(const word_t *map, size_t from);
 
 /* ---- bit tree ----
  *
- * A bitmap whose lowest set bit is found in few steps. Over the bitmap, level 0, stand levels of bits, each for a word below
- * that is not 0: as many levels as the number of bits has factors of 64 (with words of 64 bits), and as many steps to the
- * lowest.
+ * A bitmap whose lowest set bit is found in a few steps. Level 0 is the bitmap. Each bit of a higher level says that one word
+ * of the level below is not 0. The number of levels, and of steps, is the logarithm of the number of bits to base WORD_BITS:
  *
  *     level 1    ...0010                       word 0 of level 0 is 0, word 1 is not
  *     level 0    word 0: 0, word 1: ...0100    the lowest bit is 64 + 2
  *
- * A thread that changes a tree, or asks for its lowest bit, holds the lock of the tree's owner. Words are loaded and stored
- * with relaxed order, so that other threads may read those of level 0 without the lock. Level 0 changes first: until the call
- * returns, a bit above it may disagree. */
+ * A thread that changes a tree, or searches its lowest bit, holds the lock of the tree's owner. Words are loaded and stored
+ * with relaxed order, so other threads may read level 0 without the lock. Level 0 changes first. Higher levels may disagree
+ * with it until the call returns. */
 
 enum { BIT_TREE_LEVELS = (32 + WORD_LOG2 - 1) / WORD_LOG2 };
 
 typedef struct bit_tree {
-  uint32_t lowest; /* no word of level 0 below this one has a bit */
+  uint32_t lowest; /* no word of level 0 below this one has a set bit */
   uint32_t levels;
   word_t *level[BIT_TREE_LEVELS];
 } bit_tree_t;
 
-/* How many words all levels over so many bits take together; 0 < bits <= 2^32. */
+/* Returns the number of words of all levels together; 0 < bits <= 2^32. */
 size_t bit_tree_words(size_t bits);
 
-/* Lays the levels out from `words` on, and sets all bits. Returns where the levels end. */
+/* Lays out the levels from `words` on and sets all bits. Returns the end of the levels. */
 word_t *bit_tree_init(bit_tree_t *tree, word_t *words, size_t bits);
 
-/* Sets all bits, as many as at first. */
+/* Sets all bits; `bits` is the number given to bit_tree_init(). */
 void bit_tree_fill(bit_tree_t *tree, size_t bits);
 
 static inline word_t word_load(const word_t *word) { return __atomic_load_n(word, __ATOMIC_RELAXED); }
 static inline void word_store(word_t *word, word_t bits) { __atomic_store_n(word, bits, __ATOMIC_RELAXED); }
 
-/* Word `w` of level 0. Needs no lock. */
 static inline word_t bit_tree_word(const bit_tree_t *tree, size_t w) { return word_load(&tree->level[0][w]); }
 
 static inline bool bit_tree_test(const bit_tree_t *tree, size_t i) { return bit_test(tree->level[0], i); }
 
-/* Both set bits that are not set, of word `w` of level 0 or one by its number. The level above changes only if the word was
- * empty. Where bits are set in order that is one call in a word of them, so the loop seldom runs. */
+/* Sets `bits` in word `w` of level 0; all of them are clear before. Higher levels change only if the word was empty. If bits
+ * are set in ascending order, that is one call for each word, so the loop seldom runs. */
 static inline void bit_tree_set_bits(bit_tree_t *tree, size_t w, word_t bits)
 {
   word_t *word = tree->level[0] + w, had = word_load(word);
@@ -155,8 +149,8 @@ static inline void bit_tree_set_bits(bit_tree_t *tree, size_t w, word_t bits)
 }
 static inline void bit_tree_set(bit_tree_t *tree, size_t i) { bit_tree_set_bits(tree, i / WORD_BITS, bit_of(i)); }
 
-/* Both clear bits that are set. The level above changes only when the word becomes empty. `lowest` may be too low afterwards,
- * which is harmless: bit_tree_lowest() finds an empty word there and searches. It must never be too high. */
+/* Clears `bits` in word `w` of level 0; all of them are set before. Higher levels change only if the word becomes empty.
+ * `lowest` may become too low, which bit_tree_lowest() corrects, but never too high. */
 static inline void bit_tree_clear_bits(bit_tree_t *tree, size_t w, word_t bits)
 {
   word_t *word = tree->level[0] + w, left = word_load(word) & ~bits;
@@ -170,7 +164,7 @@ static inline void bit_tree_clear_bits(bit_tree_t *tree, size_t w, word_t bits)
 }
 static inline void bit_tree_clear(bit_tree_t *tree, size_t i) { bit_tree_clear_bits(tree, i / WORD_BITS, bit_of(i)); }
 
-/* Moves `lowest` up to the first word that is not 0. The caller knows that a bit is set. */
+/* Moves `lowest` up to the first word that is not 0. At least one bit must be set. */
 OWN_COPY NOINLINE void bit_tree_find_lowest(bit_tree_t *tree)
 {
   size_t i = 0;
@@ -179,7 +173,7 @@ OWN_COPY NOINLINE void bit_tree_find_lowest(bit_tree_t *tree)
   tree->lowest = (uint32_t)i;
 }
 
-/* Returns the lowest set bit. The caller knows that there is one. */
+/* Returns the lowest set bit. At least one bit must be set. */
 static inline size_t bit_tree_lowest(bit_tree_t *tree)
 {
   if (unlikely(!bit_tree_word(tree, tree->lowest)))

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a build has. The profile `embedded` has no operating system below it: heaps live in memory of their callers, there is no
- * default heap, no thread begins or ends, and nothing forks. This is a value for an `if`, so that every build compiles every
- * line, and what a profile lacks is no part of its code. */
+ * The features of a build. The profile `embedded` has no operating system: heaps live in memory of their callers, and there is
+ * no default heap, no thread start or exit, and no fork. HAS_SYSTEM is a value for an `if`, so every build compiles every line.
+ * The compiler drops the code that a profile does not need. */
 #ifndef BASE_PROFILE_H
 #define BASE_PROFILE_H
 
 #ifdef TIDEPOOL_EMBEDDED
 enum { HAS_SYSTEM = 0 };
-#define ALWAYS_INLINE inline /* firmware counts bytes of text */
+#define ALWAYS_INLINE inline /* firmware must be small */
 #else
 enum { HAS_SYSTEM = 1 };
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #endif
 
-/* Firmware may be built without some of it (the option embedded_without of meson). What is asked of such a library is refused
- * when a heap or an object pool is made, so nothing has it later. */
+/* Firmware may be built without some features (meson option embedded_without). Such a library refuses to create a heap or
+ * object pool that asks for a missing feature, so later calls need no check. */
 #ifndef TIDEPOOL_EMBEDDED_WITHOUT
 #define TIDEPOOL_EMBEDDED_WITHOUT 0
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The index over granules: for each class of free stretches a row of bits, one for each window of the memory. Rows are short in
- * a small memory and would waste most of a word, so they are packed by bytes. */
+ * The index over granules: each class of free stretches has a row of bits, one bit for each window of the memory. Rows of a
+ * small memory are shorter than a word, so rows are packed by bytes. */
 #ifndef BASE_GRANULE_ROWS_H
 #define BASE_GRANULE_ROWS_H
 
@@ -11,17 +11,17 @@
 
 enum {
   CLASSES = GRANULE_CLASSES,
-  CLASS_STEPS = 4,                            /* to a doubling */
-  CLASS_FIRST = GRANULES_LEAST,               /* shorter stretches are of no use */
-  CLASS_EXACT = 8,                            /* stretches that are shorter have a class for each length */
-  CLASS_LONG = CLASS_STEPS * (WORD_LOG2 - 1), /* of WORD_BITS granules */
+  CLASS_STEPS = 4,                            /* in each doubling of the length */
+  CLASS_FIRST = GRANULES_LEAST,               /* no block fits into a shorter stretch */
+  CLASS_EXACT = 8,                            /* shorter stretches have one class for each length */
+  CLASS_LONG = CLASS_STEPS * (WORD_LOG2 - 1), /* stretches of WORD_BITS granules */
   SHORT_ROWS = CLASS_LONG - CLASS_FIRST,
-  LONG_MOST = (CLASSES - CLASS_LONG) / CLASS_STEPS, /* doublings */
+  LONG_MOST = (CLASSES - CLASS_LONG) / CLASS_STEPS,
 };
 
 /* ---- classes ---- */
 
-/* Of lengths below a word of granules. */
+/* For lengths below WORD_BITS. */
 static const uint8_t class_of_short[WORD_BITS] = {
   0,  1,  2,  3,  4,  5,  6,  7,  8,  8,  9,  9,  10, 10, 11, 11,
   12, 12, 12, 12, 13, 13, 13, 13, 14, 14, 14, 14, 15, 15, 15, 15,
@@ -31,7 +31,7 @@ static const uint8_t class_of_short[WORD_BITS] = {
 #endif
 };
 
-/* The shortest length of a short class; that of the next one is where the class ends. */
+/* The shortest length of each short class. A class ends where the next one begins. */
 static const uint8_t least_of[CLASS_LONG + 1] = {
   0,  1,  2,  3,  4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32,
 #if TIDEPOOL_WORD_BITS > 32
@@ -51,23 +51,21 @@ static inline uint64_t class_bit(unsigned c) { return (uint64_t)1 << c; }
 
 /* ---- rows ---- */
 
-/* A window of the classes of one doubling has WORD_BITS * 2^k granules, so k doublings further there are so many fewer of them.
- */
+/* A window for doubling k has WORD_BITS * 2^k granules, so the number of windows halves with each doubling. */
 static inline unsigned doubling_of(unsigned c) { return c < CLASS_LONG ? 0 : (c - CLASS_LONG) / CLASS_STEPS; }
 
 static inline size_t windows_of(size_t words, unsigned k) { return ((words - 1) >> k) + 1; }
 
 static inline size_t window_of(unsigned c, size_t from) { return from >> (WORD_LOG2 + doubling_of(c)); }
 
-/* Rows of at most a word are so many bytes, and read and written as words that begin with them. Of longer ones, which are those
- * of the first classes, each has a word more, which says which of its words are not empty. */
+/* A row of at most WORD_BITS windows takes whole bytes, and is accessed as a word that begins there. A longer row takes whole
+ * words. It also has a word of parts, which says which of its words are not empty. Only the first classes have longer rows. */
 static inline size_t row_bytes(size_t words, unsigned k)
 {
   size_t windows = windows_of(words, k);
   return windows > WORD_BITS ? bits_words(windows) * sizeof(word_t) : (windows + 7) / 8;
 }
 
-/* How many doublings have longer rows; and the class that is the first without. */
 static inline unsigned doublings_of_longer_rows(size_t words)
 {
   return words > WORD_BITS ? log2_floor((words - 1) / WORD_BITS) + 1 : 0;
@@ -80,8 +78,7 @@ static inline unsigned longer_rows_end(size_t words)
 
 static inline bool has_longer_row(const granules_t *g, unsigned c) { return c < g->longer_rows_end; }
 
-/* In front of the rows: which bits of a word are of the short classes' rows, where the rows of each doubling begin, and the
- * words of the longer rows. */
+/* In front of the rows are, downwards: the mask of a short class's row, the offset of each doubling's rows, and all parts. */
 enum {
   STARTS_IN_WORD = sizeof(word_t) / sizeof(uint32_t),
   STARTS_WORDS = 1 + (LONG_MOST + STARTS_IN_WORD - 1) / STARTS_IN_WORD
@@ -92,8 +89,8 @@ static inline word_t *parts_of(const granules_t *g, unsigned c) { return g->rows
 
 static inline unsigned doublings(size_t words) { return (unsigned)min_size(log2_floor(words) + 1, LONG_MOST); }
 
-/* So many words of a row have one bit of its parts: one, or two in a memory of more than 4 MiB. With words of 32 bits it is one
- * in up to 512 KiB, and twice as many in each doubling of that. */
+/* One bit of a row's parts stands for 2^part_log2 words of the row. With 64-bit words that is one word, or two in a memory of
+ * more than 4 MiB. With 32-bit words it is one word in up to 512 KiB, and doubles with the memory. */
 static inline unsigned part_log2(const granules_t *g)
 {
   if (likely(g->words <= WORD_BITS * WORD_BITS))
@@ -120,7 +117,7 @@ static inline word_t row_load(const char *at)
 
 static inline void row_store(char *at, word_t word) { memcpy(at, &word, sizeof word); }
 
-/* The bits that begin where a row of a word at most does are its own up to here. */
+/* Returns the mask of a short row's own bits in its word. The other bits belong to the rows behind it. */
 static inline word_t own_bits(const granules_t *g, unsigned c)
 {
   return likely(c < CLASS_LONG) ? g->rows[-1] : ~(word_t)0 >> (WORD_BITS - windows_of(g->words, doubling_of(c)));
@@ -144,7 +141,7 @@ static ALWAYS_INLINE void row_add(granules_t *g, unsigned c, size_t window)
   row_store(row, row_load(row) | bit_of(window));
 }
 
-/* Says whether all words of one bit of the parts are empty. */
+/* Returns whether all row words of one bit of the parts are empty. */
 static inline bool part_is_empty(const granules_t *g, const char *row, unsigned c, size_t part)
 {
   size_t w = part << part_log2(g), end = min_size((part + 1) << part_log2(g), bits_words(windows_of(g->words, doubling_of(c))));
@@ -180,7 +177,7 @@ static ALWAYS_INLINE void row_remove(granules_t *g, unsigned c, size_t window)
     g->classes &= ~class_bit(c);
 }
 
-/* Reads the first word of a row that is not empty; returns the window of its first bit. */
+/* Reads the first non-empty word of a row, and returns the window of its lowest bit 0. */
 static inline size_t row_first(const granules_t *g, unsigned c, word_t *word)
 {
   const char *row = row_of(g, c);
@@ -194,7 +191,7 @@ static inline size_t row_first(const granules_t *g, unsigned c, word_t *word)
   return w * WORD_BITS;
 }
 
-/* The next one that is not empty behind `window`; false: there is none. */
+/* Reads the next non-empty word behind `window`. Returns false if there is none. */
 static inline bool row_next(const granules_t *g, unsigned c, size_t *window, word_t *word)
 {
   const char *row = row_of(g, c);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * Granules: what is asked of them. base/granules_cut.c cuts blocks out of them. */
+ * Queries about granules. base/granules_cut.c cuts and frees blocks. */
 #include "base/granule_rows.h"
 #include "base/granules.h"
 #include "base/granules_kept.h"
 
 /* ---- granules ----
  *
- * What is asked of granules without their index: which block is where, and which places are paid for already. */
+ * Queries that do not need the index. */
 
 enum { PAGE_WORDS = GRANULE_PAGE / WORD_BITS };
 
-/* ---- which block is where ---- */
+/* ---- blocks ---- */
 
-/* The last 0 is behind the end. */
+/* The search always ends: the last 0 follows the last granule. */
 size_t granules_next_zero(const granules_t *g, size_t i)
 {
   size_t w = i / WORD_BITS;
@@ -38,7 +38,6 @@ size_t granules_around(const granules_t *g, size_t i)
   return bits_previous_set(g->map, i);
 }
 
-/* A free stretch ends where the next block begins, or at the end. */
 size_t granules_next(const granules_t *g, size_t i)
 {
   if (i < g->count && !bit_test(g->map, i))
@@ -48,10 +47,9 @@ size_t granules_next(const granules_t *g, size_t i)
   return i < g->count ? i : GRANULES_NONE;
 }
 
-/* ---- where not everything can be paid for ---- */
+/* ---- places that the owner can pay for ---- */
 
-/* Returns where the first free stretch at or behind `i` begins, and its end; GRANULES_NONE: there is none. `i` is where a block
- * or a stretch begins. */
+/* Returns the first free stretch at or behind `i`, the beginning of a block or stretch; GRANULES_NONE if there is none. */
 static size_t next_stretch(const granules_t *g, size_t i, size_t *end)
 {
   while (granules_begins(g, i))
@@ -62,7 +60,7 @@ static size_t next_stretch(const granules_t *g, size_t i, size_t *end)
   return i;
 }
 
-/* Only the pages at the two ends of a stretch may be used already, so a block costs the least at one of its ends. */
+/* Only the pages at the two ends of a stretch may be used already, so a block costs the least at one of the ends. */
 bool granules_find_within(const granules_t *g, size_t count, size_t alignment, size_t first, size_t room, granule_fit_t *fit)
 {
   size_t end = 0;
@@ -80,7 +78,7 @@ bool granules_find_within(const granules_t *g, size_t count, size_t alignment, s
   return false;
 }
 
-/* These return how much of a stretch can be paid for from its beginning on, and from its end. */
+/* These return how much of a stretch the owner can pay for, from its beginning and from its end. */
 static size_t longest_from_low(const granules_t *g, size_t from, size_t to, size_t room)
 {
   size_t at = from;
@@ -109,13 +107,11 @@ size_t granules_longest_within(const granules_t *g, size_t room)
   return longest;
 }
 
-/* ---- granules beside ----
+/* ---- queries without a lock ----
  *
- * What is asked of granules without a lock, while their owner changes them. The bits of a block do not
- * change while it is live, though those of others in the same words may. What is read of others may make no sense, but never
- * leads out of the map. */
+ * The owner may change the granules meanwhile. The bits of a block do not change while it is live, though other bits of its
+ * words may. Bits of other blocks may be inconsistent, but never lead out of the map. */
 
-/* Ones that follow each other in a word: their longest run. */
 static size_t longest_run(word_t word)
 {
   size_t length = 0;
@@ -160,14 +156,14 @@ READS_BESIDE_OWNER size_t granules_around_beside(const granules_t *g, size_t i, 
   return may_be_kept && ((const volatile uint32_t *)granules_kept_of(g))[*end - from] == from + 1 ? GRANULES_NONE : from;
 }
 
-/* ---- granules index ----
+/* ---- the index ----
  *
- * How long the index is, how it begins, and its rows for checks. */
+ * Its size, its initial state, and its rows for checks. */
 
-/* The words before the first and behind the last are read with them. */
+/* One word before the first and one behind the last are read along with them. */
 static size_t granule_map_words(size_t count) { return 1 + bits_words(count + 2) + 1; }
 
-/* A word that begins with the last row ends behind it. */
+/* One extra word, because a word that begins with the last row ends behind it. */
 static size_t rows_words(size_t words)
 {
   size_t bytes = SHORT_ROWS * row_bytes(words, 0);

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * What is read from the bits is runs of ones, by whole words. A run that is longer than a page passes over pages that are not
- * used, a word of them at a time. */
+ * Cuts blocks from granules and frees them. Runs of ones are read by whole words. A run that is longer than a page skips unused
+ * pages, a word of them at a time. */
 #include "base/granule_rows.h"
 #include "base/granules_kept.h"
 
 enum {
   PAGE_WORDS = GRANULE_PAGE / WORD_BITS,
-  TRIES = 2,              /* windows of the request's own class that are looked at: what they have may be too short */
-  LAST_TRIES = 32,        /* the same where there is no longer one */
-  ALIGNED_TRIES = 8,      /* the same for an aligned request: what they have may begin in the wrong place */
-  ALIGNED_LAST_TRIES = 32 /* of longer classes, where no stretch is long enough wherever it begins */
+  TRIES = 2,              /* windows of the request's own class, whose stretches may be too short */
+  LAST_TRIES = 32,        /* windows of that class if no higher class has a stretch */
+  ALIGNED_TRIES = 8,      /* windows of an aligned request's own class, whose stretches may begin in the wrong place */
+  ALIGNED_LAST_TRIES = 32 /* windows of higher classes, if no stretch is long enough wherever it begins */
 };
 
 /* ---- runs of ones ---- */
 
-/* Returns where the free stretch begins that granule `i` is in: behind the last 0 below, or at the beginning of all. */
+/* Returns the beginning of the free stretch that granule `i` is in: behind the last 0 below, or granule 0. */
 static size_t first_of_stretch(const granules_t *g, size_t i)
 {
   size_t w = i / WORD_BITS;
@@ -32,29 +32,28 @@ static size_t first_of_stretch(const granules_t *g, size_t i)
   return zeros ? w * WORD_BITS + highest_bit(zeros) + 1 : 0;
 }
 
-/* Returns where the free stretch ends that begins at `i`, or with the granule before; `i`: there is none. */
+/* Returns the end of the free stretch that begins at `i`, or with the granule before `i`; `i` if there is none. */
 static inline size_t free_behind(const granules_t *g, size_t i)
 {
   word_t zeros = ~granules_bits(g, i);
   return (likely(zeros) ? i + lowest_bit(zeros) : granules_next_zero(g, i)) - 1;
 }
 
-/* How many ones there are from `i` on; of more than a word of them, one more than a word has. */
+/* Returns the number of ones from `i` on, at most WORD_BITS + 1. */
 static inline size_t ones_at(const granules_t *g, size_t i)
 {
   word_t zeros = ~granules_bits(g, i);
   return likely(zeros) ? lowest_bit(zeros) : (size_t)WORD_BITS + bit_test(g->map, i + WORD_BITS);
 }
 
-/* A one behind a zero and before another one begins a free stretch. Few begin in a word. */
+/* Returns the beginnings of free stretches in word `w`: a one between a zero and another one. A word has few of them. */
 static inline word_t stretches_of_word(const granules_t *g, size_t w)
 {
   word_t word = g->map[w], before = g->map[(ptrdiff_t)w - 1], next = g->map[w + 1];
   return word & ~(word << 1 | before >> (WORD_BITS - 1)) & (word >> 1 | next << (WORD_BITS - 1));
 }
 
-/* Finds the lowest free stretch of at least `least` and fewer than `end` granules, `end` at most a word of them, among those
- * that begin in a word. */
+/* Finds the lowest free stretch of `least` to `end` - 1 granules that begins in word `w`; `end` is at most WORD_BITS. */
 static ALWAYS_INLINE bool find_in_word(const granules_t *g, size_t w, size_t least, size_t end, word_t left, granule_fit_t *fit)
 {
   for (; left; left &= left - 1) {
@@ -68,7 +67,7 @@ static ALWAYS_INLINE bool find_in_word(const granules_t *g, size_t w, size_t lea
   return false;
 }
 
-/* ---- which stretches are in the rows ---- */
+/* ---- stretches in the rows ---- */
 
 static ALWAYS_INLINE void add_stretch(granules_t *g, unsigned c, size_t from)
 {
@@ -82,7 +81,7 @@ static inline bool has_in_word(const granules_t *g, size_t w, unsigned c)
   return find_in_word(g, w, least_of[c], least_of[c + 1], stretches_of_word(g, w), &fit);
 }
 
-/* Called when the bits say already that the stretch has gone. Another one of its class may begin in the same word. */
+/* Call it after the bits of the stretch have changed. Another stretch of its class may begin in the same word. */
 static ALWAYS_INLINE void remove_stretch(granules_t *g, unsigned c, size_t from)
 {
   if (c >= CLASS_FIRST && (c >= CLASS_LONG || !has_in_word(g, from / WORD_BITS, c)))
@@ -91,7 +90,7 @@ static ALWAYS_INLINE void remove_stretch(granules_t *g, unsigned c, size_t from)
 
 /* ---- finding a place ---- */
 
-/* The stretch of a long class that begins in a window; false: it is too short. */
+/* Finds the stretch of a long class that begins in a window. Returns false if it is too short. */
 NOINLINE static bool find_long(const granules_t *g, unsigned c, size_t window, size_t count, granule_fit_t *fit)
 {
   fit->from = first_of_stretch(g, ((window + 1) << (WORD_LOG2 + doubling_of(c))) - 1);
@@ -100,8 +99,7 @@ NOINLINE static bool find_long(const granules_t *g, unsigned c, size_t window, s
   return fit->to - fit->from >= count;
 }
 
-/* Looks at the stretch, or at the short ones, of a window that has some of the class; false: none is long enough. Short ones
- * that were too short and those that come later may be of the class too. */
+/* Finds a stretch of class `c` in a window. Returns false if none is long enough. */
 static ALWAYS_INLINE bool find_in_window(const granules_t *g, unsigned c, size_t window, size_t count, granule_fit_t *fit)
 {
   if (unlikely(c >= CLASS_LONG))
@@ -111,7 +109,7 @@ static ALWAYS_INLINE bool find_in_window(const granules_t *g, unsigned c, size_t
   return find_in_word(g, window, max_size(least_of[c], count), least_of[c + 1], stretches, fit);
 }
 
-/* Looks at `tries` windows of a class, by address. */
+/* Tries `tries` windows of a class, in the order of addresses. */
 static bool find_in_class(const granules_t *g, unsigned c, size_t count, unsigned tries, granule_fit_t *fit)
 {
   word_t bits;
@@ -124,7 +122,7 @@ static bool find_in_class(const granules_t *g, unsigned c, size_t count, unsigne
   return false;
 }
 
-/* The request's own class has the best fit, but what is tried there may be too short. A stretch of a higher class never is. */
+/* The request's own class has the best fit, but its stretches may be too short. Stretches of a higher class never are. */
 static ALWAYS_INLINE bool find(const granules_t *g, size_t count, granule_fit_t *fit)
 {
   unsigned own = length_class(count), c;
@@ -151,7 +149,7 @@ static ALWAYS_INLINE bool find(const granules_t *g, size_t count, granule_fit_t 
   return find_in_window(g, c, first + lowest_bit(bits), count, fit);
 }
 
-/* Where no class above the request's own has a stretch, more of its own are tried. */
+/* Tries more windows of the request's own class if no higher class has a stretch. */
 bool granules_find(const granules_t *g, size_t count, granule_fit_t *fit)
 {
   unsigned own = length_class(count);
@@ -167,7 +165,7 @@ typedef struct aligned {
   size_t count, alignment, first;
 } aligned_t;
 
-/* The lowest place in a stretch; false: it has none. */
+/* Finds the lowest aligned place in a stretch. Returns false if there is none. */
 static bool place_aligned(const aligned_t *a, granule_fit_t *fit)
 {
   fit->at = round_up(fit->from + a->first, a->alignment) - a->first;
@@ -186,7 +184,7 @@ static bool find_aligned_in_window(const granules_t *g, unsigned c, size_t windo
   return false;
 }
 
-/* Returns how many of the tries are left when nothing was found. */
+/* Returns how many tries are left. */
 static unsigned find_aligned_in_class(const granules_t *g, unsigned c, unsigned tries, const aligned_t *a, granule_fit_t *fit,
                                       bool *found)
 {
@@ -202,9 +200,8 @@ static unsigned find_aligned_in_class(const granules_t *g, unsigned c, unsigned 
   return tries;
 }
 
-/* Holes that aligned blocks have left are aligned, so the request's own class is tried first. Then comes a stretch that has
- * room wherever it begins. Where there is none, shorter ones are tried, the longest first: these are the likeliest to have an
- * aligned place. */
+/* Aligned blocks leave aligned holes, so the request's own class comes first. Next is a stretch with room wherever it begins.
+ * The last resort is shorter stretches, the longest first, because they are the likeliest to fit. */
 bool granules_find_aligned(const granules_t *g, size_t count, size_t alignment, size_t first, granule_fit_t *fit)
 {
   aligned_t a = {count, alignment, first};
@@ -235,7 +232,7 @@ static size_t longest_in_window(const granules_t *g, unsigned c, size_t window)
   return longest;
 }
 
-/* As granules_find() does: in the highest class it looks at as many windows, so it finds no longer one. */
+/* Tries as many windows of the highest class as granules_find() does, so granules_find() finds the result. */
 size_t granules_longest(const granules_t *g)
 {
   size_t longest = 0;
@@ -262,8 +259,7 @@ size_t granules_unused(const granules_t *g, size_t from, size_t to)
   return bit_test(g->used, end - 1) ? sum : sum - (end * GRANULE_PAGE - granules_page_end(g, end - 1));
 }
 
-/* The piece that would be free if this kept block and those behind it, with nothing but free granules between, were given. It
- * includes what is free in front of the first. */
+/* Returns the stretch that would be free if the kept block at `kept` and those behind it, up to a live block, were given. */
 static granule_piece_t piece_from(const granules_t *g, size_t kept)
 {
   granule_piece_t piece = {.from = kept ? first_of_stretch(g, kept - 1) : 0, .to = kept};
@@ -275,7 +271,7 @@ static granule_piece_t piece_from(const granules_t *g, size_t kept)
   return piece;
 }
 
-/* Each kept block is tried as the first of its piece, so one of them is. */
+/* Every kept block is tried as the first of its piece, so each piece is found. */
 granule_piece_t granules_longest_piece(const granules_t *g)
 {
   granule_fit_t fit;
@@ -291,7 +287,7 @@ granule_piece_t granules_longest_piece(const granules_t *g)
   return longest;
 }
 
-/* A word of them is nearly always enough. It may be in two words, which are written without asking. */
+/* Most blocks are at most WORD_BITS granules. They span at most two words; writing both costs less than a branch. */
 static inline word_t ones(size_t count) { return ~(word_t)0 >> (WORD_BITS - count); }
 
 static inline void clear_bits(word_t *map, size_t from, size_t to)
@@ -316,7 +312,6 @@ static inline void set_bits(word_t *map, size_t from, size_t to)
   word[1] |= mask >> 1 >> (WORD_BITS - 1 - from % WORD_BITS);
 }
 
-/* Blocks that are longer than a page are rare. */
 static inline bool pages_are_used(const granules_t *g, size_t from, size_t to)
 {
   size_t page = granules_page(from), last = granules_page(to - 1);
@@ -332,8 +327,8 @@ static inline void note_used(granules_t *g, size_t from, size_t to)
     bits_set(g->used, page, last + 1);
 }
 
-/* What is left of a stretch is often of the same class, and in the same window. `alone`: no other of its class is known to
- * begin in its word. */
+/* The rest of a stretch is often of the same class and in the same window; then the row does not change. `alone`: no other
+ * stretch of its class is known to begin in its word. */
 static ALWAYS_INLINE void shorten_stretch(granules_t *g, unsigned c, size_t from, size_t to, size_t new_from, bool alone)
 {
   unsigned is = length_class(to - new_from);
@@ -381,7 +376,7 @@ size_t granules_cut(granules_t *g, size_t count, granules_open_fn *open, void *c
   return at;
 }
 
-/* A page that lies in the free stretch [low, high) as a whole is not used any more. */
+/* Marks pages unused that are entirely within the free stretch [low, high). */
 NOINLINE static size_t note_unused(granules_t *g, size_t from, size_t to, size_t low, size_t high)
 {
   size_t last = granules_page(to - 1);
@@ -393,7 +388,7 @@ NOINLINE static size_t note_unused(granules_t *g, size_t from, size_t to, size_t
   return granules_page_end(g, end - 1) - first * GRANULE_PAGE;
 }
 
-/* Returns where the free stretch begins that ends at `i`; `i`: there is none. A word is nearly always enough. */
+/* Returns the beginning of the free stretch that ends at `i`; `i` if there is none. One word is nearly always enough. */
 static inline size_t free_below(const granules_t *g, size_t i)
 {
   const word_t *word = g->map + i / WORD_BITS;
@@ -401,7 +396,7 @@ static inline size_t free_below(const granules_t *g, size_t i)
   return likely(zeros) ? i - (WORD_BITS - 1 - highest_bit(zeros)) : first_of_stretch(g, i - 1);
 }
 
-/* The bits of [from, to) are ones now. */
+/* The bits of [from, to) are already ones. */
 static ALWAYS_INLINE size_t join_free(granules_t *g, size_t from, size_t to)
 {
   size_t low = free_below(g, from), high = free_behind(g, to);

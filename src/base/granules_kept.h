@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * What is given back is often asked for again soon. So one block of each of the shorter lengths may be kept as it is: it is a
- * block for the bits, and neither live nor free. All functions of granules.h are for a memory that keeps none, so its owner
- * gives kept blocks first (granules_take_any_kept()). In front of the map stand where the block of each length begins, plus
- * one, and which lengths there are.
+ * A freed length is often requested again soon. So one block of each short length may be kept as it is: its bits are those of a
+ * block, but it is neither live nor free. The functions of granules.h assume that no block is kept, so the owner gives kept
+ * blocks first (granules_take_any_kept()). An array in front of the map has the beginning of each length's block, plus one, and
+ * a bitmap of the lengths that have one.
  *
- * A small memory keeps none: free stretches beside kept blocks do not grow together. Of a million requests for 8 to 4096 bytes
- * 128 were refused in 256 KiB, and with kept blocks 1,529. In 1 MiB none was. */
+ * A small memory keeps none, because free stretches beside kept blocks do not merge. Of a million requests for 8 to 4096 bytes
+ * in 256 KiB, 128 failed without kept blocks and 1,529 with them. In 1 MiB none failed. */
 #ifndef BASE_GRANULES_KEPT_H
 #define BASE_GRANULES_KEPT_H
 
 #include "base/granules.h"
 
 enum {
-  KEPT_LONGEST = 32,  /* granules */
-  KEPT_COUNT = 32000, /* granules of a memory that keeps blocks: 500 KiB */
-  KEPT_LENGTHS = 0,   /* stands where no length has its place */
+  KEPT_LONGEST = 32,  /* in granules */
+  KEPT_COUNT = 32000, /* granules of the smallest memory that keeps blocks: 500 KiB */
+  KEPT_LENGTHS = 0,   /* index of the bitmap of lengths, since no block has length 0 */
   KEPT_WORDS = ((KEPT_LONGEST + 1) * sizeof(uint32_t) + sizeof(word_t) - 1) / sizeof(word_t)
 };
 
@@ -28,7 +28,7 @@ static inline bool granules_is_kept(const granules_t *g, size_t from, size_t to)
   return to - from <= KEPT_LONGEST && granules_can_keep(g) && granules_kept_of(g)[to - from] == from + 1;
 }
 
-/* Keeps a live block. False: it must be given. */
+/* Keeps a live block. If it returns false, the caller gives the block. */
 static inline bool granules_keep(granules_t *g, size_t from, size_t to)
 {
   size_t length = to - from;
@@ -42,7 +42,7 @@ static inline bool granules_keep(granules_t *g, size_t from, size_t to)
   return true;
 }
 
-/* Takes a kept block of just so many granules; GRANULES_NONE: there is none. */
+/* Takes the kept block of exactly this length; GRANULES_NONE if there is none. */
 static inline size_t granules_take_kept(granules_t *g, size_t length)
 {
   uint32_t *kept = granules_kept_of(g);
@@ -56,7 +56,7 @@ static inline size_t granules_take_kept(granules_t *g, size_t length)
   return at;
 }
 
-/* Makes one of the kept blocks live again, for the owner to give it; GRANULES_NONE: none is kept. */
+/* Makes one kept block live again, for the owner to give it; GRANULES_NONE if there is none. */
 static inline size_t granules_take_any_kept(granules_t *g)
 {
   const uint32_t *kept = granules_kept_of(g);
@@ -64,13 +64,12 @@ static inline size_t granules_take_any_kept(granules_t *g)
                                                     : GRANULES_NONE;
 }
 
-/* The longest piece that no live block has, [from, to): kept blocks count as free. Nothing changes. */
+/* Returns the longest piece [from, to) without a live block: kept blocks count as free. Changes nothing. */
 typedef struct granule_piece {
-  size_t from, to; /* the same: there is none */
+  size_t from, to; /* equal if there is none */
 } granule_piece_t;
 granule_piece_t granules_longest_piece(const granules_t *g);
 
-/* Where the index begins that granules_init() was given. */
 static inline void *granules_index(const granules_t *g) { return g->map - 1 - (granules_can_keep(g) ? KEPT_WORDS : 0); }
 
 #endif

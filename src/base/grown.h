@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT
- *
- * A struct of the public interface grows at its end, and its size as the caller was compiled with says how far the caller knows
- * it. */
+ * Structs of the public interface grow at their end. Callers pass the size that they were compiled with. */
 #ifndef GROWN_H
 #define GROWN_H
 
 #include "base/bits.h"
 #include <string.h>
 
-/* Copies options of `size` bytes. Fields that the caller does not know are 0, which means the default. False: the caller sets a
- * field that is not known here, and would count on it. */
+/* Copies options of `size` bytes. Fields that the caller does not know become 0, their default. Returns false if the caller
+ * sets a field that this library does not know, because it would rely on it. */
 static inline bool grown_take(void *own, size_t own_size, const void *given, size_t size)
 {
   const char *bytes = given;
@@ -21,7 +19,6 @@ static inline bool grown_take(void *own, size_t own_size, const void *given, siz
   return true;
 }
 
-/* Copies an answer into `size` bytes. */
 static inline void grown_give(void *to, size_t size, const void *own, size_t own_size)
 {
   memset(to, 0, size);

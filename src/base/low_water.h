@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A low-water mark tells how much of a stock was not needed for a whole purge delay: the least that was there at any moment of
- * it. The delay is divided into epochs, and the mark keeps the least of each.
+ * A low-water mark is the least stock during a purge delay: so much was not needed. The delay has several epochs.
  *
- * Example: the stock was 80 at least in the current epoch, and 30, 50 and 60 in the three before. So 30 were not needed. */
+ * Example: the stock was at least 80 in the current epoch, and 30, 50 and 60 in the three before. So 30 were not needed. */
 #ifndef LOW_WATER_H
 #define LOW_WATER_H
 
@@ -13,24 +12,24 @@
 enum { LOW_WATER_EPOCHS = 4 };
 
 typedef struct low_water {
-  uint32_t least[LOW_WATER_EPOCHS]; /* in each epoch, the current one first */
+  uint32_t least[LOW_WATER_EPOCHS]; /* of each epoch, the current one first */
 } low_water_t;
 
-/* Call this after something was taken from the stock because it was needed, */
+/* Call this after the stock fell because entries were needed. */
 static inline void low_water_note(low_water_t *low, size_t stock)
 {
   if (stock < low->least[0])
     low->least[0] = (uint32_t)stock;
 }
 
-/* and this after something was removed because it was not. */
+/* Call this after the stock fell because entries were not needed. */
 static inline void low_water_lessen(low_water_t *low, size_t removed)
 {
   for (unsigned i = 0; i < LOW_WATER_EPOCHS; i++)
     low->least[i] -= (uint32_t)min_size(low->least[i], removed);
 }
 
-/* Returns how many epochs of a purge delay have passed since `began_ms`. Another thread may have read the clock later. */
+/* Returns how many epochs have passed since `began_ms`, which another thread may have read later than `now_ms`. */
 static inline size_t low_water_epochs(uint64_t began_ms, uint64_t now_ms, uint32_t delay_ms)
 {
   uint32_t epoch_ms = delay_ms / LOW_WATER_EPOCHS;
@@ -39,7 +38,7 @@ static inline size_t low_water_epochs(uint64_t began_ms, uint64_t now_ms, uint32
   return epoch_ms ? (size_t)((now_ms - began_ms) / epoch_ms) : LOW_WATER_EPOCHS;
 }
 
-/* Ends the current epoch, which may have lasted as long as several, and returns what was not needed in the last four. */
+/* Ends the current epoch, or several at once. Returns the stock that was not needed in the last four epochs. */
 static inline size_t low_water_tick(low_water_t *low, size_t stock, size_t epochs)
 {
   uint32_t unneeded = (uint32_t)stock, current = low->least[0];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What differs between machines of 64 and of 32 bits, in one place: how the few addresses of the latter are divided.
+ * The differences between 64-bit and 32-bit machines: how the address space is divided.
  *
- * With 64 bits an eighth of the address space is the window of the manager, and slots of 1 GiB are so few that a table has one
- * word for each. With 32 bits the window is three eighths of 3 or 4 GiB, since every block of a size class lies in it. The
- * slots are small there: a heap with a reserve has some for itself, and the first 2 MiB of each are for records. */
+ * The manager's window is one eighth of a 64-bit address space. Slots of 1 GiB are so few that a table has one word for each.
+ * With 32 bits the window is three eighths of 3 or 4 GiB, since every block of a size class lies in it. Slots are small there,
+ * because a heap with a reserve needs some for itself, and the first 2 MiB of each slot are for records. */
 #ifndef BASE_MACHINE_H
 #define BASE_MACHINE_H
 
@@ -22,18 +22,18 @@ enum {
 enum {
   ADDRESS_BITS = 32,
   SLOT_LOG2 = 25,      /* 32 MiB */
-  SLOTS_MOST = 1 << 7, /* 4 GiB, all that there is */
-  METADATA_SLOTS = 3   /* where these are full, metadata goes elsewhere */
+  SLOTS_MOST = 1 << 7, /* 4 GiB, the whole address space */
+  METADATA_SLOTS = 3   /* metadata goes elsewhere when these are full */
 };
 #endif
 
 _Static_assert(sizeof(void *) * 8 == ADDRESS_BITS && sizeof(size_t) == sizeof(void *) && sizeof(long) == sizeof(void *),
                "addresses, sizes and long have one length: __builtin_clzl() takes a size");
 
-/* A function may end with a jump to another, and so keep the address that the program's call returns to, if that one has no
- * more arguments in memory than itself. Machines of 32 bits have few registers for them. There a function with many is told
- * what called it (CALLER_IS_TOLD), and one with up to three has them in registers, where that can be had. A firmware asks
- * nobody where a block was allocated. */
+/* A function that ends with a tail call keeps the return address of the program's call, which names the allocation site. A tail
+ * call must not need more stack arguments than its caller has, and 32-bit machines pass few arguments in registers. There a
+ * function with many arguments takes the return address as an argument (CALLER_IS_TOLD), and one with up to three gets them in
+ * registers on i386. Firmware records no sites. */
 #ifdef TIDEPOOL_EMBEDDED
 #define CALLER_IS_TOLD 0
 #else

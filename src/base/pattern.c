@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT
- *
- * Memory may have megabytes of the pattern, so vectors are compared, which compilers make the widest that a machine has for
- * them. Then a byte is looked for. */
+ * The search compares vectors, because memory may be megabytes, and then looks for the byte. */
 #include "base/pattern.h"
 #include "base/bits.h"
 #include <string.h>
@@ -48,14 +46,14 @@ READS_BESIDE_OWNER const char *pattern_find_other(const char *from, const char *
   while (to - at >= VECTOR && !is_other(at, vector))
     at += VECTOR;
   if (to - at >= HALF && *(const half_t *)at == vector[0])
-    at += HALF; /* no vector that ends at `to`: what it would read was written in two parts, and a processor waits for both */
+    at += HALF; /* not a vector that ends at `to`: its bytes come from two stores, and the load would stall */
   for (; at < to; at++)
     if (unlikely((unsigned char)*at != pattern.bytes[(size_t)(at - from) % PATTERN_BYTES]))
       return at;
   return NULL;
 }
 
-static const pattern_t DEAD_PATTERN = {{0x0b, 0xdb, 0xea, 0x1d}}; /* 0x1deadb0b as it lies in memory */
+static const pattern_t DEAD_PATTERN = {{0x0b, 0xdb, 0xea, 0x1d}}; /* 0x1deadb0b in memory order */
 
 void dead_fill(void *start, size_t size) { pattern_fill(start, size, DEAD_PATTERN); }
 

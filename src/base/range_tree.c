@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Nothing here calls itself: every way down is a loop, since a tree of a program's mappings may be searched on a small
- * stack. */
+ * No function here is recursive, because a tree of a program's mappings may be searched on a small stack. */
 #include "base/range_tree.h"
 
-/* The priority must not follow the address. Ranges are mostly inserted in the order of their addresses, and the tree would
- * become a list. It is computed, not stored: the node stays four words. */
+/* The priority must not follow the address: ranges are mostly inserted in ascending order, and the tree would become a list. It
+ * is computed, not stored, so the node stays four words. */
 static uintptr_t priority_of(const range_t *range)
 {
   uintptr_t x = range->start * (uintptr_t)0x9e3779b97f4a7c15u;
@@ -28,8 +27,7 @@ static void split(range_t *tree, uintptr_t address, range_t **below, range_t **a
   *below = *above = NULL;
 }
 
-/* Joins two trees, where everything in `below` begins before everything in `above`. The node with the higher priority becomes
- * the parent, which keeps the heap order. */
+/* Joins two trees: all of `below` begins before all of `above`. The higher priority becomes the parent, as in a heap. */
 static void merge(range_t **root, range_t *below, range_t *above)
 {
   while (below && above)
@@ -45,8 +43,7 @@ static void merge(range_t **root, range_t *below, range_t *above)
   *root = below ? below : above;
 }
 
-/* The search goes down while the priorities there are higher; below that point the new node is the parent of what stood
- * there. */
+/* The search descends while the priorities are higher. The new node becomes the parent of the subtree at that point. */
 void range_insert(range_t **root, range_t *range)
 {
   uintptr_t priority = priority_of(range);
@@ -63,7 +60,7 @@ void range_remove(range_t **root, range_t *range)
   merge(root, range->left, range->right);
 }
 
-/* Each step to the right is to a range that begins later, so the last one from which the search went right is the answer. */
+/* Each step to the right reaches a later range, so the last range from which the search went right is the result. */
 range_t *range_at_or_below(range_t *root, uintptr_t address)
 {
   range_t *found = NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A compiler makes a call of a loop again, unless each step of it counts. */
+ *
+ * The pointer is volatile, because compilers turn a plain loop into a call of memset(). */
 #include "base/shared.h"
 
 bool shared_by_loops;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Records that several threads share are filled here. The thread sanitizer takes memset() for an access of the thread that
- * calls it, wherever that is, but sees none of the locks of the library: of two threads that clear one record it would say that
- * they race. So there are loops then, which it does not see, in place of the calls. */
+ * Functions to fill records that several threads share. The thread sanitizer intercepts memset() wherever it is called, but
+ * does not see the library's locks. It would report a race between two threads that clear a record under a lock. So the library
+ * fills records by loops under the thread sanitizer, which does not see them. */
 #ifndef BASE_SHARED_H
 #define BASE_SHARED_H
 
@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Bitmaps stand above this, and what they have for all. */
-extern __attribute__((visibility("hidden"))) bool shared_by_loops; /* set before there is a second thread */
+/* This header is below bits.h, so it cannot use INTERNAL, COLD and unlikely(). */
+extern __attribute__((visibility("hidden"))) bool shared_by_loops; /* set before a second thread starts */
 
 __attribute__((noinline, cold)) void shared_fill_by_loop(void *start, int byte, size_t size);
 

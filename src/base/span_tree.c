@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A node is one word with three lengths of 21 bits. The tree is an array: the children of node i are 2 i and 2 i + 1, so going
- * up is a shift, and no node holds a pointer. */
+ * A node is one word with three lengths of 21 bits. The tree is an array: the children of node i are 2 i and 2 i + 1, so
+ * finding the parent is a shift, and nodes hold no pointers. */
 #include "base/span_tree.h"
 
 #define LENGTH_MASK (((uint64_t)1 << SPAN_LENGTH_BITS) - 1)
@@ -14,7 +14,7 @@ static uint64_t node_of(size_t low, size_t high, size_t longest)
   return low | (uint64_t)high << SPAN_LENGTH_BITS | (uint64_t)longest << (2 * SPAN_LENGTH_BITS);
 }
 
-/* Returns a word in which each bit marks where a stretch of at least n set bits of `word` begins. */
+/* Returns a word in which each bit marks the beginning of a stretch of at least n set bits of `word`. */
 static word_t starts_of(word_t word, size_t n)
 {
   size_t m = 1;
@@ -23,8 +23,8 @@ static word_t starts_of(word_t word, size_t n)
   return word & word >> (n - m);
 }
 
-/* Works by doubling: level[k] marks the starts of stretches of 2^k bits. The longest stretch is then put together from its
- * largest part to its smallest. The word is neither empty nor full. */
+/* The search doubles lengths: level[k] marks the beginnings of stretches of 2^k bits. The longest stretch is then assembled
+ * from its largest part to its smallest. The word is neither empty nor full. */
 __attribute__((always_inline)) static inline size_t longest_in(word_t word)
 {
   word_t level[WORD_LOG2 + 1] = {word};
@@ -42,8 +42,7 @@ __attribute__((always_inline)) static inline size_t longest_in(word_t word)
   return n;
 }
 
-/* Two words are answered first: the empty one has no stretch that longest_in() could find, and the full one has no clear bit at
- * which the counts would stop. */
+/* longest_in() finds nothing in an empty word, and a full word has no clear bit that ends the counts. */
 static uint64_t leaf_of(word_t word)
 {
   if (!word)
@@ -53,7 +52,7 @@ static uint64_t leaf_of(word_t word)
   return node_of(lowest_bit(~word), WORD_BITS - 1 - highest_bit(~word), longest_in(word));
 }
 
-/* Sums up two neighbours, each of which stands for `half` bits. A stretch that fills its half goes on into the other one. */
+/* Combines two neighbours of `half` bits each. A stretch that fills its half continues into the other one. */
 __attribute__((always_inline)) static inline uint64_t join(uint64_t left, uint64_t right, size_t half)
 {
   size_t low = low_of(left) == half ? half + low_of(right) : low_of(left);
@@ -62,7 +61,6 @@ __attribute__((always_inline)) static inline uint64_t join(uint64_t left, uint64
   return node_of(low, high, max_size(across, max_size(longest_of(left), longest_of(right))));
 }
 
-/* Returns the bits in which the node was another one before. */
 static uint64_t set_node(uint64_t *node, uint64_t value)
 {
   uint64_t changed = *node ^ value;
@@ -70,9 +68,8 @@ static uint64_t set_node(uint64_t *node, uint64_t value)
   return changed;
 }
 
-/* Brings the nodes over the words [first, last] up to date, each level after the one below it, and ends at a level that comes
- * out as it was: those above it have nothing new to say. Most changes end low, since a stretch that is not the longest of its
- * part is seen only there. */
+/* Updates the nodes over the words [first, last] level by level, and ends at the first level that does not change: the levels
+ * above it cannot change. Most changes end low, since they seldom touch the longest stretch of a part. */
 static void renew(span_tree_t *tree, size_t first, size_t last)
 {
   uint64_t *node = tree->node, changed = set_node(node + tree->leaves + first, leaf_of(tree->map[first]));
@@ -93,7 +90,7 @@ static void renew(span_tree_t *tree, size_t first, size_t last)
     changed = set_node(node + from, join(node[2 * from], node[2 * from + 1], half));
 }
 
-/* The number of leaves is a power of two, so that every inner node has two children. */
+/* The number of leaves is a power of two, so every inner node has two children. */
 static uint32_t leaves_for(size_t bits)
 {
   size_t words = (bits + WORD_BITS - 1) / WORD_BITS, leaves = 1;
@@ -134,8 +131,7 @@ void span_clear(span_tree_t *tree, size_t from, size_t to)
   renew(tree, from / WORD_BITS, (to - 1) / WORD_BITS);
 }
 
-/* Walks down, always into the lowest part that has such a stretch. A stretch that crosses the border begins left of everything
- * in the right part, so it is asked for before the right part. */
+/* Descends into the lowest part with such a stretch. A stretch across the border comes before the right part. */
 size_t span_find(const span_tree_t *tree, size_t n)
 {
   if (longest_of(tree->node[1]) < n)

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds the lowest stretch of at least n set bits in a bitmap in O(log bits), and keeps up with changes at the same cost.
+ * Finds the lowest stretch of at least n set bits in a bitmap in O(log bits). Updates cost as much.
  *
- * A binary tree stands over the words of the bitmap. Each node sums its part up in three lengths of stretches of set bits: the
- * one at its low end, the one at its high end, and the longest anywhere inside. Two neighbours are enough to compute the node
- * above them, since a stretch that crosses the border between them is the high end of one and the low end of the other:
+ * A binary tree stands over the words of the bitmap. Each node has three lengths of stretches of set bits in its part: the one
+ * at the low end, the one at the high end, and the longest. A node is computed from its two children, since a stretch across
+ * the border is the high end of one and the low end of the other:
  *
  *     bits    1101 0111 | 1011 1100        (low bits left)
  *     node    2, 3, 3   | 1, 0, 4          low end, high end, longest
  *     above   2, 0, 4                      longest = max(3, 4, 3 + 1)
  *
- * The page allocator of Go sums bitmaps up in the same way (M. Knyszek, "Scaling the Go page allocator", 2019).
+ * Go's page allocator summarizes bitmaps the same way (M. Knyszek, "Scaling the Go page allocator", 2019).
  *
- *   F1 every node says what its part of the bitmap says. It does not hold inside span_set() and span_clear(), which change the
- *      bitmap first; the lock of the bitmap's owner keeps others out meanwhile */
+ *   F1 every node matches its part of the bitmap. It does not hold inside span_set() and span_clear(), which change the bitmap
+ *      first; the lock of the bitmap's owner excludes other threads meanwhile */
 #ifndef BASE_SPAN_TREE_H
 #define BASE_SPAN_TREE_H
 
@@ -21,31 +21,30 @@
 
 typedef struct span_tree {
   word_t *map;
-  uint64_t *node;  /* node[1] is the root, node[leaves + w] stands for word w; node[0] is not used */
+  uint64_t *node;  /* node[1] is the root, node[leaves + w] stands for word w; node[0] is unused */
   uint32_t leaves; /* a power of two, at least the words of the bitmap */
 } span_tree_t;
 
-enum { SPAN_LENGTH_BITS = 21 };                              /* three to a node */
-#define SPAN_BITS_MOST ((size_t)1 << (SPAN_LENGTH_BITS - 1)) /* of a bitmap */
+enum { SPAN_LENGTH_BITS = 21 }; /* three lengths in a node */
+#define SPAN_BITS_MOST ((size_t)1 << (SPAN_LENGTH_BITS - 1))
 #define SPAN_NONE      SIZE_MAX
 
-/* How many words `node` needs for a bitmap of so many bits. */
+/* Returns the number of words that `node` needs for a bitmap of `bits` bits. */
 size_t span_tree_words(size_t bits);
 
-/* The map's bits are taken as they are; those of its last word beyond `bits` must be clear. */
+/* Keeps the bits of the map. Bits of its last word beyond `bits` must be clear. */
 void span_tree_init(span_tree_t *tree, word_t *map, uint64_t *node, size_t bits);
 
-/* The same where both read as zero: none of it is touched. */
+/* Does not touch `map` and `node`, which must read as zero. */
 void span_tree_of_zeroes(span_tree_t *tree, word_t *map, uint64_t *node, size_t bits);
 
-/* Ranges are [from, to). */
 void span_set(span_tree_t *tree, size_t from, size_t to);
 void span_clear(span_tree_t *tree, size_t from, size_t to);
 
-/* Returns where the lowest stretch of at least n > 0 set bits begins; SPAN_NONE: there is none. */
+/* Returns the beginning of the lowest stretch of at least n > 0 set bits; SPAN_NONE if there is none. */
 size_t span_find(const span_tree_t *tree, size_t n);
 
-/* Returns the length of the longest stretch, which is the highest of the three in a node. */
+/* Returns the length of the longest stretch, the highest of the three lengths in a node. */
 static inline size_t span_longest(const span_tree_t *tree) { return tree->node[1] >> (2 * SPAN_LENGTH_BITS); }
 
 #endif

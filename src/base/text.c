@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Bytes are appended one by one and counted even if they have no room. UTF-8 matters in two places: quoting replaces what is
- * broken, and a cut at the end must not break a character. */
+ * Bytes are appended one by one, and counted even if they have no room. UTF-8 matters in two places: quoting replaces invalid
+ * bytes, and truncation must not cut a character. */
 #include "base/text.h"
 #include "base/machine.h"
 #include <stdbool.h>
 
-/* What has no room is counted all the same: the caller wants to know how long the text would be. */
 void text_char(text_t *text, char c)
 {
   if (text->length < text->size)
@@ -20,8 +19,7 @@ void text_string(text_t *text, const char *string)
     text_char(text, *string++);
 }
 
-/* Takes the last digit off. Where words have 32 bits, a division of 64 bits is a function of the compiler's, of 0.7 KB in a
- * firmware, so this divides as one does on paper, 16 bits at a time. */
+/* Removes and returns the last digit by long division: on a 32-bit machine, 64-bit division is a library function of 0.7 KB. */
 static unsigned take_digit(uint64_t *number, unsigned base)
 {
   if (ADDRESS_BITS > 32) {
@@ -75,16 +73,15 @@ void text_pointer(text_t *text, const void *pointer)
 
 static bool continues(char c) { return ((unsigned char)c & 0xc0) == 0x80; }
 
-/* Returns how many bytes a character has that begins with `c`; 1 for a byte that begins no character of several bytes. */
+/* Returns the length of the character that begins with byte `c`; 1 if `c` begins no multi-byte character. */
 static size_t length_after(char c)
 {
   unsigned char first = (unsigned char)c;
   return first < 0xc2 || first > 0xf4 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
 }
 
-/* Returns the bytes of the character that `string` begins with; 0 if it begins with none. After four of the first bytes not
- * every second byte is UTF-8: it could be a longer form than needed, half of a UTF-16 pair, or a number beyond the last
- * character. */
+/* Returns the length of the character at the beginning of `string`; 0 if it is invalid. After four of the first bytes some
+ * second bytes are invalid: the result would be an overlong form, a UTF-16 surrogate, or beyond the last code point. */
 static size_t character_length(const char *string)
 {
   unsigned char first = (unsigned char)string[0], second = first ? (unsigned char)string[1] : 0;
@@ -99,8 +96,7 @@ static size_t character_length(const char *string)
   return wrong ? 0 : length;
 }
 
-/* Returns where a text that is cut at `end` has to end so that its last character is whole. A character has at most three bytes
- * behind its first one, so the look back is no longer. */
+/* Returns the end of a text truncated at `end`, without a cut character. At most three bytes follow a character's first one. */
 static size_t end_of_whole(const char *buffer, size_t end)
 {
   size_t start = end;
@@ -109,7 +105,7 @@ static size_t end_of_whole(const char *buffer, size_t end)
   return start > 0 && start - 1 + length_after(buffer[start - 1]) > end ? start - 1 : end;
 }
 
-/* JSON allows no control character in a string as it is. */
+/* JSON allows no raw control character in a string. */
 static void control_quoted(text_t *text, unsigned char c)
 {
   text_string(text, "\\u00");
@@ -117,7 +113,7 @@ static void control_quoted(text_t *text, unsigned char c)
   text_digits(text, c & 15, 16);
 }
 
-/* The result is valid JSON whatever bytes a program has put into the name of a heap. */
+/* The result is valid JSON, whatever bytes the name of a heap has. */
 void text_quoted(text_t *text, const char *string)
 {
   text_char(text, '"');
@@ -138,7 +134,7 @@ void text_quoted(text_t *text, const char *string)
   text_char(text, '"');
 }
 
-/* A text of size 0 has no room for the terminator either: its caller only wants the length. */
+/* A text of size 0 has no room for the terminator: its caller only wants the length. */
 size_t text_finish(text_t *text)
 {
   if (text->size)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * Text made without allocation and without stdio: for messages of a program that is about to end, and for JSON. */
+ *
+ * Text without allocation and without stdio: for messages of a program that is about to end, and for JSON. */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Appending past `size` only counts, as snprintf does: `length` is what the whole text needs. */
+/* Appending beyond `size` only counts, as in snprintf(): `length` is the length of the whole text. */
 typedef struct text {
   char *buffer;
   size_t size;
@@ -18,7 +19,7 @@ void text_string(text_t *text, const char *string);
 void text_number(text_t *text, uint64_t number);
 void text_grouped(text_t *text, uint64_t number);     /* 10,080 */
 void text_pointer(text_t *text, const void *pointer); /* 0x and hexadecimal digits */
-void text_quoted(text_t *text, const char *string);   /* as a JSON string; a byte of no UTF-8 character becomes U+FFFD */
-size_t text_finish(text_t *text);                     /* terminates, between characters; returns the length needed */
+void text_quoted(text_t *text, const char *string);   /* as a JSON string; invalid UTF-8 bytes become U+FFFD */
+size_t text_finish(text_t *text);                     /* terminates, between characters; returns the whole length */
 
 #endif

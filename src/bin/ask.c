@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- *
- * Questions come from any thread, but a bin of one thread has no lock that could be taken. They read beside its owner then. */
+ * Queries come from any thread. A single-threaded bin has no lock for them, so they read it while its owner changes it. */
 #include "bin/bin.h"
 #include "bin/slabs.h"
 #include "os/lock.h"
@@ -17,8 +16,7 @@ static void ask_end(bin_t *bin)
     lock_release(&bin->lock);
 }
 
-/* The bits change beside the reader, who reads whole words. The bit of a block that is neither taken nor put meanwhile does not
- * change. */
+/* This reads whole words while the bitmap changes. The bit of a block that is neither taken nor put is constant. */
 READS_BESIDE_OWNER static bool ask_beside_owner(const bin_t *bin, const run_t *slab, const void *address, char **block)
 {
   const volatile run_t *as_it_is = slab;
@@ -28,7 +26,7 @@ READS_BESIDE_OWNER static bool ask_beside_owner(const bin_t *bin, const run_t *s
   return ours && !(((const volatile word_t *)as_it_is->bitmap)[index / WORD_BITS] >> index % WORD_BITS & 1);
 }
 
-/* The run was found without this lock, so it may have been closed since and be another's. */
+/* The run was found without this lock. It may have been closed since, and have another owner. */
 bool bin_ask(bin_t *bin, const run_t *slab, const void *address, char **block)
 {
   if (bin->lock.solo)
@@ -43,7 +41,7 @@ bool bin_ask(bin_t *bin, const run_t *slab, const void *address, char **block)
   return out;
 }
 
-/* The walk found the slab some visits ago. It may have been closed since, or even opened again elsewhere. */
+/* The walk found the slab some visits ago. It may have been closed since, or reopened elsewhere. */
 bool bin_live_word(bin_t *bin, const run_t *slab, const char *start, size_t w, word_t *live)
 {
   closure_acquire(LOCKS_OF_BINS, &bin->lock);
@@ -65,8 +63,7 @@ static size_t depot_blocks(bin_t *bin)
   return blocks;
 }
 
-/* The figures are read one after the other while threads go on. So what is cached is limited to what is out of the slabs, and
- * what is free is never negative. */
+/* Figures are read one by one while threads continue. The limits keep all results non-negative. */
 bin_figures_t bin_figures(bin_t *bin, size_t in_threads)
 {
   size_t cached = in_threads + depot_blocks(bin);
@@ -83,7 +80,7 @@ bin_figures_t bin_figures(bin_t *bin, size_t in_threads)
                          .returned_bytes = min_size(returned, idle)};
 }
 
-/* A block in a depot is free, though its slab says that it is out. */
+/* A block in a depot is free, though its slab counts it as outstanding. */
 bool bin_depot_holds(bin_t *bin, const void *block)
 {
   bool found = false;

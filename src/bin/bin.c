@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
- *
- * A call takes the lock of a depot or, for the slabs, that of the bin, mostly once, however many blocks move. Which of
- * magazine, depot and slab gives or takes is decided here; depot.c and slabs.c do it. */
+ * Decides which of magazine, depot and slab gives or takes blocks; depot.c and slabs.c do it. A call takes the lock of a depot
+ * or, for the slabs, that of the bin, mostly once, however many blocks move. */
 #include "bin/bin.h"
 #include "bin/due.h"
 #include "bin/slabs.h"
@@ -10,13 +9,13 @@
 #include <string.h>
 
 enum {
-  DEPOT_GROWTH = 32,           /* magazines more for one that changed shards */
-  STEPS_PER_BIN = 8,           /* where a purge is under way: of step_budget.h */
-  CLOSE_LEAST_BYTES = 16 << 10 /* a slab of which less was ever touched may stay: its unit would be taken for something that
-                                * touches more (espresso: 5.0 MiB where every unused slab was closed, 3.3 where none) */
+  DEPOT_GROWTH = 32,           /* magazines added for one that changed shards */
+  STEPS_PER_BIN = 8,           /* steps of step_budget.h for each bin while a purge is under way */
+  CLOSE_LEAST_BYTES = 16 << 10 /* a slab may stay if fewer bytes were touched: another slab in its unit would touch more
+                                * (espresso: 5.0 MiB if every unused slab was closed, 3.3 MiB if none) */
 };
 
-/* Without magazines no free finds a block by its class, so the class map need not know it. */
+/* Without magazines no free finds a block by its class, so the class map needs no entry. */
 void bin_init(bin_t *bin, const bin_make_t *make)
 {
   size_t size = make->block_size;
@@ -39,7 +38,7 @@ void bin_init(bin_t *bin, const bin_make_t *make)
   slabs_size_magazines(bin);
 }
 
-/* Reckons in whole slabs, as they would be opened, and the units that the blocks of the last one need. */
+/* Counts whole slabs as they would be opened, and the units of the last blocks. */
 size_t bin_units_for(size_t block_size, size_t bytes, unsigned unit_log2)
 {
   size_t slab = slabs_bytes_for(block_size, unit_log2, true), blocks = bytes / block_size, each = slab / block_size;
@@ -57,7 +56,7 @@ size_t bin_take(bin_t *bin, void **blocks, size_t want, block_past_t *past)
   return got;
 }
 
-/* Asks first whether there is a block, so that no slab is opened for it. */
+/* Tests for a free block first, so that no slab is opened. */
 bool bin_take_free(bin_t *bin, void **block, block_past_t *past)
 {
   closure_acquire(LOCKS_OF_BINS, &bin->lock);
@@ -77,24 +76,22 @@ void bin_put(bin_t *bin, void *const *blocks, size_t count)
 
 /* ---- magazines ---- */
 
-/* A depot is used without the bin's lock. A tick that finds nothing left in the bin takes it out of the list of due ones, and
- * only then looks once more, under the lock of each depot. So who comes to a depot before that look is seen by it; who comes
- * later sees here that the bin is not due. */
+/* Depots are used without the bin's lock. A tick that finds nothing left in the bin removes it from the due bins, and then
+ * checks the depots under their locks. So either that check sees this exchange, or this thread sees that the bin is not due. */
 static void note_exchange(bin_t *bin)
 {
   if (unlikely(!__atomic_load_n(&bin->due, __ATOMIC_RELAXED)) && !bin->lock.solo)
     bin_become_due(bin);
 }
 
-/* Called under the bin's lock. Only who comes to the slabs looks: that takes long anyway. */
+/* Called under the bin's lock. Only calls that reach the slabs check this, because they are slow anyway. */
 static inline __attribute__((always_inline)) void add_depots(bin_t *bin)
 {
   if (depots_want_more(&bin->depots, __atomic_load_n(&bin_threads, __ATOMIC_RELAXED)))
     depots_add(&bin->depots);
 }
 
-/* The slabs write from the top down, over the NULL that ends a way down. So that a reader who comes down behind them finds
- * nothing that the magazine had once, all of it is NULL first. */
+/* The slabs fill a magazine from the top down, over its NULL. Clearing it first keeps readers from finding old entries. */
 static void clear_for_slabs(void **floor, unsigned capacity)
 {
   magazine_end_at(floor);
@@ -102,13 +99,12 @@ static void clear_for_slabs(void **floor, unsigned capacity)
   __atomic_thread_fence(__ATOMIC_RELEASE);
 }
 
-/* The magazine in hand is filled, of which `empty` is the floor, else one is taken. If no block can be had, it goes to the
- * depot: it may be the only one.
+/* Fills the magazine with floor `empty`, or a new one. Without blocks the magazine goes to the depot: it may be the only one.
  *
- * A reader comes to a magazine while it is put away, and begins at the last word, or by the pointer of who has it in hand, and
- * begins at an entry. What it finds was in the magazine then, or was put into it since, so it was not live all the while. But
- * one that was empty when its first block was pushed has old words above what was pushed since. It ends with NULL (C3), unless
- * that came to the last word, and then there are none. */
+ * A lock-free reader may enter a magazine while it is put away, at the last word, or through its thread's pointer, at an entry.
+ * All entries that it finds were in the magazine at that time or were put there since, so they were not live throughout. The
+ * exception is a magazine that was empty when its first block was pushed: it has old words above that block. It ends with NULL
+ * (C3) unless its entries reached the last word, and then nothing is above them. */
 static void **refill_from_slabs(bin_t *bin, void **empty, unsigned capacity, unsigned shard)
 {
   void **magazine = empty ? magazine_of(empty) : depots_take_empty(&bin->depots, shard);
@@ -131,7 +127,7 @@ static void **refill_from_slabs(bin_t *bin, void **empty, unsigned capacity, uns
   return NULL;
 }
 
-/* Each magazine that is stolen shows that blocks change shards, so the depots may hold more. */
+/* Each stolen magazine shows that blocks change shards, so the depots may hold more. */
 static void **steal(bin_t *bin, void **empty, unsigned shard, bool needed_too)
 {
   void **top = depots_steal(&bin->depots, shard, empty, needed_too);
@@ -140,17 +136,16 @@ static void **steal(bin_t *bin, void **empty, unsigned shard, bool needed_too)
   return top;
 }
 
-/* For a thread whose shard has none, and no other has one to spare. What others move to the slabs after the first look and
- * before the second is found by bin_take(), with which a request goes on (heap/allocate.c). */
+/* For a thread whose shard has no magazine while no other shard can spare one. Other threads may move blocks to the slabs
+ * between the two attempts. bin_take() finds those, because the request continues there (heap/allocate.c). */
 NOINLINE static void **refill_or_steal(bin_t *bin, void **empty, unsigned capacity, unsigned shard)
 {
   void **top = refill_from_slabs(bin, empty, capacity, shard);
   return top ? top : steal(bin, NULL, shard, true);
 }
 
-/* The order decides how far blocks wander. The shard's own depot has blocks that are likely to be in this core's cache. What
- * another shard can spare comes before the slabs: whole magazines cost less than single blocks. What it needs comes last, if no
- * memory can be had. */
+/* Blocks in the shard's own depot are likely to be in this core's cache. Another shard's spare magazines come before the slabs,
+ * because they cost less than single blocks. Magazines that it needs come last, when there is no memory. */
 void **bin_exchange_empty(bin_t *bin, void **empty, unsigned capacity, unsigned number)
 {
   unsigned shard = depots_shard_of(&bin->depots, number);
@@ -166,7 +161,7 @@ void **bin_exchange_empty(bin_t *bin, void **empty, unsigned capacity, unsigned 
   return top;
 }
 
-/* The entries of a magazine go back to the slabs; nothing but word 0 is written to it. Under the bin's lock. */
+/* Returns the entries of a magazine to the slabs. Only word 0 of it is written. Called under the bin's lock. */
 static void put_entries(bin_t *bin, void **top, unsigned shard)
 {
   size_t n = magazine_entries(top);
@@ -190,7 +185,7 @@ static void put_in_depot(bin_t *bin, void **top, unsigned shard)
   note_exchange(bin);
 }
 
-/* The magazine goes into the depot only if there is an empty one to return for it. NULL: there is no room, or none. */
+/* Puts the magazine into the depot if it gets an empty one in return. Returns NULL if there is no room, or no empty one. */
 static void **put_away(bin_t *bin, void **top, unsigned shard)
 {
   if (!depots_have_room(&bin->depots))
@@ -204,8 +199,7 @@ static void **put_away(bin_t *bin, void **top, unsigned shard)
   return empty;
 }
 
-/* Where the magazine cannot be put away its own entries are put back, and it is the empty one itself: so a free never needs
- * memory. */
+/* If the magazine cannot be put away, its entries go to the slabs. So a free never needs memory. */
 void **bin_exchange_full(bin_t *bin, void **top, unsigned capacity, unsigned number)
 {
   unsigned shard = depots_shard_of(&bin->depots, number);
@@ -217,14 +211,13 @@ void **bin_exchange_full(bin_t *bin, void **top, unsigned capacity, unsigned num
   return magazine_floor(empty, capacity);
 }
 
-/* For a thread that has no magazine to give in exchange. */
 void **bin_new_magazine(bin_t *bin, unsigned capacity, unsigned number)
 {
   void **magazine = depots_take_empty(&bin->depots, depots_shard_of(&bin->depots, number));
   return magazine ? magazine_floor(magazine, capacity) : NULL;
 }
 
-/* Only a full magazine goes into the depot: an exchange should bring as many blocks as one can hold. */
+/* Only full magazines enter the depot, so that an exchange moves as many blocks as possible. */
 void bin_give_magazine(bin_t *bin, void **top, unsigned number)
 {
   unsigned shard = depots_shard_of(&bin->depots, number);
@@ -241,10 +234,10 @@ void bin_drop_magazine(bin_t *bin, void **top, unsigned number)
   depots_put_empty(&bin->depots, depots_shard_of(&bin->depots, number), magazine_of(top));
 }
 
-/* ---- giving back ---- */
+/* ---- returning memory ---- */
 
-/* Takes up to `most` magazines out of a depot. Under the bin's lock, so that a block on the way is in nobody's eyes live; but
- * not under the depot's, so that threads may go on with it. */
+/* Removes up to `most` magazines from a depot. The caller holds the bin's lock, so no query takes a block on the way for live.
+ * The depot's lock is free meanwhile, so threads may use it. */
 static void depot_shrink(bin_t *bin, unsigned shard, size_t most)
 {
   depot_t *depot = depot_at(&bin->depots, shard);
@@ -255,7 +248,7 @@ static void depot_shrink(bin_t *bin, unsigned shard, size_t most)
   }
 }
 
-/* What stayed in a depot for the whole epoch was not needed. While blocks are out, an unused slab may stay
+/* Returns the magazines that the depots did not need in this epoch. An unused slab may stay while other blocks are outstanding
  * (slab_after_put()). Returns how many of the `calls` are left for other bins. */
 static size_t tick(bin_t *bin, size_t calls, uint64_t now_ms)
 {
@@ -279,8 +272,8 @@ void bin_tick(bin_t *bin, uint64_t now_ms)
   lock_release(&bin->lock);
 }
 
-/* Says whether nothing is left that time alone would change. Such a bin is not due until it is used again: its depots are
- * looked at once more after that (note_exchange()), and idle blocks that the system refused to purge wait for it too. */
+/* Returns whether time alone would change nothing more. Such a bin is not due until it is used again. Its depots are checked
+ * once more afterwards (note_exchange()), and idle blocks that the system refused to purge also wait for that. */
 static bool due_ends(bin_t *bin)
 {
   if ((bin_purges(bin) && bin->idle && !bin->purge_failed) || space_wants_ticks(bin->space) || !depots_seem_quiet(&bin->depots))
@@ -289,8 +282,7 @@ static bool due_ends(bin_t *bin)
   return depots_are_quiet(&bin->depots);
 }
 
-/* A bin may have ended between the list and this lock. A region has no tick of its own: it is ticked with its bins, which stay
- * due as long as it has something for a tick. */
+/* The bin may have ended meanwhile. A region is ticked with its bins, which stay due as long as it has work. */
 static size_t tick_due(bin_t *bin, size_t calls, uint64_t now_ms)
 {
   if (bin->space->fixed && bin->space->purgeable)
@@ -305,8 +297,7 @@ static size_t tick_due(bin_t *bin, size_t calls, uint64_t now_ms)
   return calls;
 }
 
-/* While a purge is under way callers that come often tick one bin at a time, since each may give the space many slabs to purge.
- * The bins share the calls of the system that one caller makes. */
+/* Each bin may give the space many slabs to purge. So during a purge, frequent callers tick one bin at a time. */
 unsigned bins_tick(unsigned most, size_t steps, uint64_t now_ms)
 {
   size_t most_purging = max_size(steps / STEPS_PER_BIN, 1), calls = min_size(steps, BIN_STEPS_MOST) * PURGE_CALLS;
@@ -320,7 +311,7 @@ unsigned bins_tick(unsigned most, size_t steps, uint64_t now_ms)
   return done;
 }
 
-/* Looks without a lock. What another thread gives back meanwhile is for the next drain. */
+/* Reads without a lock. A block that another thread returns meanwhile waits for the next drain. */
 static bool is_drained(const bin_t *bin)
 {
   for (unsigned i = 0; i < depots_shards(&bin->depots); i++)
@@ -329,8 +320,7 @@ static bool is_drained(const bin_t *bin)
   return !__atomic_load_n(&bin->may_have_unused, __ATOMIC_RELAXED);
 }
 
-/* The depots go first: their blocks may be all that keeps slabs in use. A process that lives at its limit drains again and
- * again, so bins that have nothing cost a look each. */
+/* The depots go first, because their blocks may be all that keeps slabs in use. Processes at their limit drain repeatedly. */
 void bin_drain(bin_t *bin)
 {
   if (is_drained(bin))
@@ -342,8 +332,7 @@ void bin_drain(bin_t *bin)
   lock_release(&bin->lock);
 }
 
-/* The lock is released after every PURGE_CALLS system calls, so that no thread waits for the whole purge. Blocks that become
- * idle meanwhile stay. */
+/* Releases the lock after every PURGE_CALLS system calls, so that no thread waits for the whole purge. */
 size_t bin_purge(bin_t *bin)
 {
   size_t bytes = 0, left = SIZE_MAX, blocks;
@@ -361,13 +350,13 @@ size_t bin_purge(bin_t *bin)
 void bin_reset(bin_t *bin)
 {
   closure_acquire(LOCKS_OF_BINS, &bin->lock);
-  due_note_use(bin); /* what is left is for a tick */
+  due_note_use(bin);
   depots_forget_entries(&bin->depots);
   slabs_reset(bin);
   lock_release(&bin->lock);
 }
 
-/* `ended` is set first, so that nothing enters the bin into the list of due ones again. */
+/* `ended` is set first, so that nothing makes the bin due again. */
 void bin_destroy(bin_t *bin)
 {
   closure_acquire(LOCKS_OF_BINS, &bin->lock);

@@ -1,28 +1,25 @@
 /* SPDX-License-Identifier: MIT
- *
- * Magazines are linked through their words 0, the newest first: what was put away last is most likely to be in a cache
- * still. */
+ * Magazines are linked through their word 0, the newest first: the last one is the most likely to be in a cache. */
 #include "bin/depot.h"
 #include "os/lock.h"
 #include "space/metadata.h"
 
 enum {
   WORDS_OF_LINE = DEPOT_LINE / sizeof(void *),
-  DEPOT_DECAY = 7,     /* a 128th less when the bound is met */
-  DEPOT_NEED_DECAY = 4 /* this part of what a shard needs is forgotten in an epoch without need */
+  DEPOT_DECAY = 7,     /* the bound falls by 1/128 when it is met */
+  DEPOT_NEED_DECAY = 4 /* 1/4 of a shard's need is forgotten in an epoch without need */
 };
 
 /* ---- empty magazines ---- */
 
-/* The lock of the magazines of bins that ended, and of new ones. */
+/* Protects the magazines of ended bins, and new ones. */
 lock_t bin_magazines_lock;
 static void **ownerless;
 
-/* Eight to a page. Taken one by one, between records of whole pages, each kept a page of its own: no record that was given back
- * has their alignment. */
+/* Eight magazines share a page. Taken one by one, each would occupy a page, because no freed record has their alignment. */
 static metadata_kind_t fresh_magazines = {.size = MAGAZINE_BYTES, .alignment = MAGAZINE_BYTES};
 
-/* Written under the depot's lock, or by several at once, and looked at without it. */
+/* For words that are written under the depot's lock, or by several threads at once, and read without it. */
 #define LOAD(place)         __atomic_load_n(&(place), __ATOMIC_RELAXED)
 #define STORE(place, value) __atomic_store_n(&(place), (value), __ATOMIC_RELAXED)
 #define ADD(place, value)   __atomic_fetch_add(&(place), (value), __ATOMIC_RELAXED)
@@ -39,7 +36,7 @@ static void **magazine_take(void)
   return magazine;
 }
 
-/* A whole list is handed over at once, so the lock is taken once for each depot. */
+/* Hands over a whole list, so the lock is taken once for each depot. */
 static void magazines_disown(void **magazine)
 {
   if (!magazine)
@@ -59,8 +56,8 @@ static void put_empty(depot_t *depot, void **magazine)
   STORE(depot->empties, magazine);
 }
 
-/* Depots that are not in use yet get none. A thread that works with one heap after the other leaves magazines in each, which
- * serve the next one so; and the lock of a depot is taken by no more bins than there must be (due.h). */
+/* Unused depots get no empty magazine. Otherwise a thread that uses one heap after the other would leave magazines in each. The
+ * lists now serve the next heap, and fewer bins have a depot lock that forks visit (due.h). */
 void depots_put_empty(depots_t *depots, unsigned shard, void **magazine)
 {
   if (unlikely(!depots_shards(depots))) {
@@ -74,7 +71,7 @@ void depots_put_empty(depots_t *depots, unsigned shard, void **magazine)
   closure_release(&depot->lock, shared);
 }
 
-/* Under the depot's lock. NULL: it has none. */
+/* Called under the depot's lock. Returns NULL if the depot has none. */
 static inline void **take_empty(depot_t *depot)
 {
   void **magazine = depot->empties;
@@ -86,8 +83,8 @@ static inline void **take_empty(depot_t *depot)
   return magazine;
 }
 
-/* The shard's own comes first: the words of its magazine are likely to be in this core's cache. Then come those of threads that
- * began before: what they have freed was taken, and their empty magazines have come back. NULL: none seems to have any. */
+/* Tries the shard's own depot first, whose magazines are likely to be in this core's cache, and then those of earlier threads,
+ * whose blocks were taken, so that their magazines came back. Returns NULL if none seems to have any. */
 static inline depot_t *depot_with_empties(const depots_t *depots, unsigned shard)
 {
   unsigned shards = depots_shards(depots);
@@ -99,10 +96,10 @@ static inline depot_t *depot_with_empties(const depots_t *depots, unsigned shard
   return NULL;
 }
 
-/* For one that came too late. */
+/* For a thread that came too late. */
 COLD static void **look_again(depots_t *depots, unsigned shard) { return depots_take_empty(depots, shard); }
 
-/* Only a depot that seems to have an empty magazine is worth its lock. */
+/* Takes a lock only if the depot seems to have an empty magazine. */
 void **depots_take_empty(depots_t *depots, unsigned shard)
 {
   depot_t *depot = depot_with_empties(depots, shard);
@@ -116,8 +113,7 @@ void **depots_take_empty(depots_t *depots, unsigned shard)
 
 /* ---- more depots ---- */
 
-/* All at once: a process that has so many threads has little of its memory here. The number is published when they are there.
- */
+/* Adds all depots at once, since a process with so many threads hardly notices the memory, and then publishes the number. */
 COLD void depots_add(depots_t *depots)
 {
   depots->more = metadata_take((depots->most - DEPOT_SHARDS) * sizeof(depot_t), DEPOT_LINE);
@@ -127,8 +123,9 @@ COLD void depots_add(depots_t *depots)
 
 /* ---- magazines with entries ---- */
 
-/* Under the depot's lock, after depot->count has changed. Of an empty depot nothing stays uncounted: while there were few
- * depots it may have got a number of magazines that is no multiple of the step, and the count of all would never be 0 again. */
+/* Called under the depot's lock, after depot->count has changed. An empty depot must leave nothing uncounted: while there were
+ * few depots, it may have got a number of magazines that is no multiple of the step, and the total would never reach 0 again.
+ */
 NOINLINE static void count_in_steps(depots_t *depots, depot_t *depot, int32_t by)
 {
   int32_t uncounted = depot->uncounted + by;
@@ -139,7 +136,6 @@ NOINLINE static void count_in_steps(depots_t *depots, depot_t *depot, int32_t by
   depot->uncounted = uncounted;
 }
 
-/* The same, by one magazine. */
 static inline void count_magazine(depots_t *depots, depot_t *depot, int32_t by)
 {
   if (likely(depots_step(depots) == 1))
@@ -148,7 +144,6 @@ static inline void count_magazine(depots_t *depots, depot_t *depot, int32_t by)
     count_in_steps(depots, depot, by);
 }
 
-/* Under the depot's lock. */
 static inline void push(depots_t *depots, depot_t *depot, void **top)
 {
   void **magazine = magazine_of(top);
@@ -160,8 +155,7 @@ static inline void push(depots_t *depots, depot_t *depot, void **top)
   count_magazine(depots, depot, 1);
 }
 
-/* The newest magazine is taken, since its blocks were used last. The one below it is prefetched for the next call. Under the
- * depot's lock. */
+/* Takes the newest magazine, whose blocks were used last, and prefetches the next. Called under the depot's lock. */
 static inline __attribute__((always_inline)) void **pop(depots_t *depots, depot_t *depot)
 {
   void **magazine = depot->newest;
@@ -193,7 +187,7 @@ void **depots_exchange_full(depots_t *depots, depot_t *depot, void **top)
   return empty;
 }
 
-/* What a shard needs is how far its own threads draw the depot below its high-water mark: so many will be asked for again. */
+/* A shard's need is how far its own threads draw the depot below its high-water mark. So many will be wanted again. */
 void **depots_pop_own(depots_t *depots, depot_t *depot, void **empty)
 {
   void **top = NULL;
@@ -213,9 +207,9 @@ static bool can_spare(const depot_t *depot, bool needed_too)
   return LOAD(depot->count) > (needed_too ? 0 : LOAD(depot->need));
 }
 
-/* The other shard keeps what it needs: otherwise its threads would have to steal in their turn, and blocks would wander for
- * ever (sh8bench with four threads takes 4.8 s then, and 3.0 s so). What is stolen lowers the high mark, because the shard's
- * own threads have not drawn it. The empty magazine goes where the full one came from: there the next is filled. */
+/* The other shard keeps what it needs. Otherwise its threads would have to steal too, and blocks would circulate endlessly
+ * (sh8bench with four threads takes 3.0 s, and 4.8 s without this rule). A stolen magazine lowers the high mark, because the
+ * shard's own threads did not draw it. The empty magazine goes to the other shard, which will fill the next one. */
 void **depots_steal(depots_t *depots, unsigned shard, void **empty, bool needed_too)
 {
   unsigned shards = depots_shards(depots);
@@ -233,7 +227,7 @@ void **depots_steal(depots_t *depots, unsigned shard, void **empty, bool needed_
     }
     closure_release(&depot->lock, shared);
     if (likely(top)) {
-      /* They come out of another core's cache, and are read from the top down. */
+      /* The entries come from another core's cache, and are read from the top down. */
       __builtin_prefetch(top - WORDS_OF_LINE, 1);
       __builtin_prefetch(top - 2 * WORDS_OF_LINE, 1);
       __builtin_prefetch(top - 3 * WORDS_OF_LINE, 1);
@@ -243,10 +237,10 @@ void **depots_steal(depots_t *depots, unsigned shard, void **empty, bool needed_
   return NULL;
 }
 
-/* It must be earned again by blocks that change shards (slabs_note_change()). */
+/* The bound rises again when blocks change shards (slabs_note_change()). */
 NOINLINE void depots_lower_bound(depots_t *depots, uint32_t bound) { STORE(depots->bound, bound - (bound >> DEPOT_DECAY)); }
 
-/* One of two simultaneous changes of the bound may be lost. The depots then hold a few magazines more or fewer than it says. */
+/* One of two simultaneous changes of the bound may be lost. The depots then hold a few magazines more or fewer. */
 void depots_grow(depots_t *depots, size_t by, size_t most)
 {
   STORE(depots->bound, (uint32_t)min_size(LOAD(depots->bound) + by, most));
@@ -254,9 +248,9 @@ void depots_grow(depots_t *depots, size_t by, size_t most)
 
 void depots_halve_bound(depots_t *depots) { STORE(depots->bound, LOAD(depots->bound) / 2); }
 
-/* ---- giving back ---- */
+/* ---- returning memory ---- */
 
-/* What leaves was not drawn by the shard's threads, so the high mark follows the count. */
+/* The shard's threads did not draw this magazine, so the high mark follows the count. */
 void **depot_shed(depots_t *depots, depot_t *depot)
 {
   bool shared = closure_acquire(LOCKS_OF_DEPOTS, &depot->lock);
@@ -274,7 +268,7 @@ uint32_t depot_low(depot_t *depot)
   return low;
 }
 
-/* The part that is forgotten is rounded up, so that the need ends at 0. */
+/* Rounds the forgotten part up, so that the need reaches 0. */
 void depot_begin_epoch(depot_t *depot)
 {
   bool shared = closure_acquire(LOCKS_OF_DEPOTS, &depot->lock);
@@ -285,7 +279,7 @@ void depot_begin_epoch(depot_t *depot)
 
 bool depots_seem_quiet(const depots_t *depots) { return !LOAD(depots->count) && !LOAD(depots->bound); }
 
-/* Each lock is taken, even of a depot that seems empty: who comes to it later sees what the caller has done. */
+/* Takes every lock, even of a depot that seems empty: its next user then sees everything that the caller did before. */
 bool depots_are_quiet(depots_t *depots)
 {
   bool quiet = true;
@@ -309,8 +303,7 @@ void depots_forget_entries(depots_t *depots)
   }
 }
 
-/* The magazines of a bin that ends are never given back as memory: another bin needs some soon. It has no more depots than its
- * record, so the count is exact. */
+/* Magazines of ended bins are never freed, because other bins need them. There are only the depots of the record here. */
 void depots_destroy(depots_t *depots)
 {
   if (depots->count)
@@ -322,11 +315,10 @@ void depots_destroy(depots_t *depots)
   }
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
-/* The lists of a bin of one thread change beside a reader, who has no lock. It reads whole words, and each link leads to a
- * magazine, if not always to one of this list, because magazines are never unmapped. So the loads are volatile, and the thread
- * sanitizer is not asked. The count bounds the walk even if links lead in a circle. */
+/* The lists of a single-threaded bin change during the walk. The reader loads whole words, and every link leads to a magazine,
+ * though maybe of another list, because magazines are never unmapped. `count` bounds the walk even if links form a circle. */
 READS_BESIDE_OWNER static size_t count_depot(const volatile depot_t *depot, const void *wanted, bool *found)
 {
   size_t blocks = 0;
@@ -342,8 +334,7 @@ READS_BESIDE_OWNER static size_t count_depot(const volatile depot_t *depot, cons
   return blocks;
 }
 
-/* All locks are held at once: a magazine that goes from one depot to another meanwhile would be missed. That cannot meet a fork
- * halfway, which passes the locks of bins before it closes those of depots. */
+/* Holds all locks at once, so that no magazine can move unseen. Forks pass the locks of bins first, so they cannot deadlock. */
 size_t depots_count(const depots_t *depots, const void *wanted, bool *found)
 {
   unsigned shards = depots_shards(depots);

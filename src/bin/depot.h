@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * The spare magazines of one bin. There is a depot for each shard of threads, so that a thread gets magazines back first with
- * blocks that its core has in its cache, and those of other shards only where these have more than they need. Once a bin has
- * more depots than its record, the shard is that of the processor which a thread is on when it comes. It is only a hint: any
- * thread may use any depot.
+ * The spare magazines of one bin. Each shard of threads has a depot, so that a thread first gets blocks that its core has
+ * cached, and magazines of other shards only if those have more than they need. Once a bin has more depots than its record, a
+ * thread's shard follows its current processor. The shard is only a hint: any thread may use any depot.
  *
  *   D1 depots.count + uncounted of all depots == the magazines of all, each with an entry at least; an empty depot has none
- *      uncounted; of one, low <= count <= high
+ *      uncounted; in each depot low <= count <= high
  *
- * Each depot has a lock of its own, so that cores which exchange magazines wait neither for each other nor for one that is at
- * the slabs. Whoever has the lock of the bin may take that of a depot, not the other way round. Functions take the locks they
+ * Each depot has its own lock, so that cores that exchange magazines wait neither for each other nor for one that is at the
+ * slabs. A thread that holds the lock of the bin may take that of a depot, not vice versa. Functions take the locks that they
  * need. D1 holds whenever all of them are free. */
 #ifndef DEPOT_H
 #define DEPOT_H
@@ -17,48 +16,46 @@
 #include "bin/magazine.h"
 
 enum {
-  DEPOT_SHARDS = 4,       /* of each bin */
-  DEPOT_SHARDS_MOST = 32, /* of those of the default heap, where there are as many processors, and more threads than above */
-  DEPOT_LEAST = 4,        /* magazines that they may hold whatever the bound is */
-  DEPOT_STEP = 4,         /* magazines, that one of so many has more or less until depots.count says so */
-  DEPOT_LINE = HAS_SYSTEM ? 64 : 8 /* bytes: depots share no line of a cache, since each is written to by other cores */
+  DEPOT_SHARDS = 4,                /* in each bin */
+  DEPOT_SHARDS_MOST = 32,          /* in the default heap's bins, with as many processors and more threads than DEPOT_SHARDS */
+  DEPOT_LEAST = 4,                 /* magazines that the depots may hold whatever the bound is */
+  DEPOT_STEP = 4,                  /* magazines by which a depot may differ until depots.count is updated */
+  DEPOT_LINE = HAS_SYSTEM ? 64 : 8 /* bytes: depots share no cache line, since different cores write to them */
 };
 
 typedef struct depot {
   _Alignas(DEPOT_LINE) lock_t lock;
   void **newest;      /* magazine with entries, or NULL */
   void **empties;     /* magazines without entries */
-  uint32_t count;     /* of those with entries */
+  uint32_t count;     /* magazines with entries */
   uint32_t low, high; /* the fewest since the last tick; the most since then, less those that other shards took */
-  uint32_t need;      /* the most that the shard's own threads lately took in a row: so many are left to them */
-  int32_t uncounted;  /* magazines that depots.count does not have yet, or has too many; less than depots_step() */
+  uint32_t need;      /* the most that the shard's own threads lately took in a row, which other shards leave to it */
+  int32_t uncounted;  /* magazines that depots.count lacks, or has too many; less than depots_step() */
 } depot_t;
 
-/* Without a lock: whoever looks at them takes them as hints. */
+/* Readers without a lock take these as hints. */
 typedef struct depots {
-  depot_t *of;     /* one for each of the first shards; NULL: no thread has magazines of this class */
+  depot_t *of;     /* one for each of the first shards; NULL if threads keep no magazines of this class */
   depot_t *more;   /* those of the shards from DEPOT_SHARDS on */
-  uint32_t count;  /* magazines with entries in all of them, but for what each has uncounted */
-  uint32_t bound;  /* how many they may hold: grows while blocks wander from thread to thread */
-  uint32_t shards; /* 0 until one is put into a depot, then a power of two. Grows once more, from DEPOT_SHARDS to `most`,
-                    * both under the bin's lock */
+  uint32_t count;  /* magazines with entries in all depots, except the uncounted ones */
+  uint32_t bound;  /* how many they may hold; grows while blocks move between threads */
+  uint32_t shards; /* 0 until a magazine is put into a depot, then a power of two. Grows once, from DEPOT_SHARDS to `most`.
+                    * Changes under the bin's lock */
   uint32_t most;
 } depots_t;
 
-/* Magazines of bins that ended. */
+/* Protects the magazines of ended bins. */
 extern lock_t bin_magazines_lock;
 
-/* How many there are to walk. Whoever sees the greater number sees the depots. */
+/* Returns the number of depots. A thread that sees the greater number also sees the new depots. */
 static inline unsigned depots_shards(const depots_t *depots) { return __atomic_load_n(&depots->shards, __ATOMIC_ACQUIRE); }
 
-/* The depot of a shard, which is below the number above. */
 static inline depot_t *depot_at(const depots_t *depots, unsigned shard)
 {
   return likely(shard < DEPOT_SHARDS) ? &depots->of[shard] : &depots->more[shard - DEPOT_SHARDS];
 }
 
-/* The shard that a thread with that number goes to. With few depots it has one of its own, so that it gets its own blocks back
- * wherever it runs; with more it is that of the processor. */
+/* Returns a thread's shard: with few depots by its number, so that it gets its own blocks back, else by its processor. */
 static inline unsigned depots_shard_of(const depots_t *depots, unsigned number)
 {
   unsigned shards = depots_shards(depots);
@@ -66,8 +63,7 @@ static inline unsigned depots_shard_of(const depots_t *depots, unsigned number)
   return few ? number % DEPOT_SHARDS : os_processor() & (shards - 1);
 }
 
-/* Says whether a process with so many threads, or more, would better have the rest of the depots; and makes them, under the
- * bin's lock. Without memory for them those that there are have to do. */
+/* Returns whether a process with so many threads should have more depots. depots_add() makes them, under the bin's lock. */
 static inline bool depots_want_more(const depots_t *depots, unsigned threads)
 {
   return unlikely(threads > DEPOT_SHARDS) && depots->most > DEPOT_SHARDS &&
@@ -75,7 +71,7 @@ static inline bool depots_want_more(const depots_t *depots, unsigned threads)
 }
 void depots_add(depots_t *depots);
 
-/* For a bin of one thread: without locks. Those of others begin as the first magazine is put there (depots_begin()). */
+/* Starts the depots of a single-threaded bin, without locks. Others start with their first magazine (depots_begin()). */
 static inline void depots_begin_for_one_thread(depots_t *depots)
 {
   for (unsigned i = 0; i < DEPOT_SHARDS; i++)
@@ -83,15 +79,15 @@ static inline void depots_begin_for_one_thread(depots_t *depots)
   depots->shards = DEPOT_SHARDS;
 }
 
-/* In what steps depots.count is changed. Many cores that changed it with each magazine would wait for its line, not for a lock:
- * of one depot as many go as come, so that they hardly ever change it. With few it is exact. */
+/* Returns the step in which depots.count changes. Many cores that changed it with each magazine would wait for its cache line.
+ * A depot gets as many as it loses, so steps seldom occur. With few depots the count is exact. */
 static inline int32_t depots_step(const depots_t *depots)
 {
   return __atomic_load_n(&depots->shards, __ATOMIC_RELAXED) > DEPOT_SHARDS ? DEPOT_STEP : 1;
 }
 
-/* Say whether there is a magazine with entries, as far as that can be seen without a lock. With many depots the first may say
- * no where each has fewer than DEPOT_STEP, and says no where all are empty. */
+/* These return whether there is a magazine, as far as a reader without a lock can see. With many depots, depots_seem_filled()
+ * may return false while each has fewer than DEPOT_STEP, and returns false if all are empty. */
 static inline bool depots_seem_filled(const depots_t *depots) { return __atomic_load_n(&depots->count, __ATOMIC_RELAXED) != 0; }
 static inline bool depot_has_empties(const depot_t *depot)
 {
@@ -99,32 +95,32 @@ static inline bool depot_has_empties(const depot_t *depot)
 }
 static inline bool depot_seems_filled(const depot_t *depot) { return __atomic_load_n(&depot->count, __ATOMIC_RELAXED) != 0; }
 
-/* Returns an empty magazine: one of the shard, else of another shard, of a bin that ended, or a new one. NULL: no memory. */
+/* Returns an empty magazine: of the shard, another shard, an ended bin, or a new one. Returns NULL if there is no memory. */
 void **depots_take_empty(depots_t *depots, unsigned shard);
 void depots_put_empty(depots_t *depots, unsigned shard, void **magazine);
 
-/* Puts a magazine with entries up to `top` into the shard's depot. The second wants an empty one of that depot in exchange;
- * NULL: there is none, and nothing was put. */
+/* Put a magazine with entries up to `top` into the shard's depot. depots_exchange_full() takes an empty one of that depot in
+ * exchange; if there is none, it returns NULL and puts nothing. */
 void depots_push(depots_t *depots, unsigned shard, void **top);
 void **depots_exchange_full(depots_t *depots, depot_t *depot, void **top);
 
-/* Takes the newest magazine of the shard for one of its own threads, notes that the shard needs it, and returns its top entry.
- * `empty` (or NULL) is put in exchange. NULL: there is none, and nothing was put.
+/* Takes the newest magazine for one of the shard's own threads, records the need, and returns its top entry. `empty`, if not
+ * NULL, is put in exchange. If there is no magazine, it returns NULL and puts nothing.
  *
- * Example: threads of a shard free 3,000 magazines into its depot and then allocate 3,000. The need of the shard is 3,000. In
- * epochs without need it falls to 2,250, 1,687, 1,265, 948, and to 0 after 26. */
+ * Example: threads of a shard free 3,000 magazines into its depot and then allocate 3,000. The shard's need is 3,000. In epochs
+ * without need it falls to 2,250, 1,687, 1,265, 948, and to 0 after 26. */
 void **depots_pop_own(depots_t *depots, depot_t *depot, void **empty);
 
-/* The same from another shard that has more than it needs; with `needed_too` from any other shard. */
+/* Takes the newest magazine of another shard that has more than it needs or, with `needed_too`, of any other shard. */
 void **depots_steal(depots_t *depots, unsigned shard, void **empty, bool needed_too);
 
-/* Takes the newest magazine of a depot, whoever needs it. NULL: it has none. */
+/* Takes the newest magazine of a depot, regardless of need. Returns NULL if there is none. */
 void **depot_shed(depots_t *depots, depot_t *depot);
 
 /* Returns the fewest magazines that the depot had in this epoch. */
 uint32_t depot_low(depot_t *depot);
 
-/* Says whether the depots have room for one more magazine. A bound that is met falls a little. */
+/* Returns whether the depots have room for one more magazine. A bound that is met falls a little. */
 void depots_lower_bound(depots_t *depots, uint32_t bound);
 static inline bool depots_have_room(depots_t *depots)
 {
@@ -135,26 +131,26 @@ static inline bool depots_have_room(depots_t *depots)
   return room;
 }
 
-/* Lets them hold `by` more, but not more than `most`; and half as many. */
+/* Change the bound: by `by` magazines, up to `most`, or to half. */
 void depots_grow(depots_t *depots, size_t by, size_t most);
 void depots_halve_bound(depots_t *depots);
 
-/* Begins an epoch: both marks begin at the present count, and the need fades. */
+/* Begins an epoch: both marks start at the current count, and the need decays. */
 void depot_begin_epoch(depot_t *depot);
 
-/* Says whether all depots are empty and nobody needs anything: whether a tick has nothing to do there. The first takes no lock.
- * With the second, who comes to a depot after the answer sees all that the caller did before it asked. */
+/* Return whether all depots are empty and no shard needs anything, so that ticks have no work. depots_seem_quiet() takes no
+ * lock. After depots_are_quiet(), the next user of a depot sees everything that the caller did before the call. */
 bool depots_seem_quiet(const depots_t *depots);
 bool depots_are_quiet(depots_t *depots);
 
-/* Empties all magazines; their blocks have ended with a reset. No thread exchanges any meanwhile. */
+/* Empties all magazines, whose blocks ended with a reset. No thread may exchange any meanwhile. */
 void depots_forget_entries(depots_t *depots);
 
-/* For a bin that ends: the magazines are emptied and serve other bins. */
+/* For a bin that ends: empties its magazines and gives them to other bins. */
 void depots_destroy(depots_t *depots);
 
-/* Returns how many blocks are in the depots; *found is set if `wanted` is one of them. Under the bin's lock, if it has one:
- * only then may a thread have the locks of several depots. */
+/* Returns how many blocks are in the depots, and sets *found if `wanted` is among them. Called under the bin's lock, if it has
+ * one: only then may a thread hold the locks of several depots. */
 size_t depots_count(const depots_t *depots, const void *wanted, bool *found);
 
 #endif

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: MIT
- *
- * The list is first in, first out. A tick looks at as many bins as were in it when the tick began, so one that enters again
- * meanwhile waits for the next. */
+ * The list is first in, first out. A tick visits as many bins as were in it when the tick began. A bin that reenters waits for
+ * the next tick, unless it `goes_on`. */
 #include "bin/due.h"
 #include "os/lock.h"
 #include "space/sleeper.h"
 
 lock_t bins_due_lock;
 static bin_t *due_first, *due_last;
-/* `due_left` counts those that were in the list when the tick began. It is also read without the lock, to decide whether to
- * look at the list at all. */
+/* `due_left` counts the bins that this tick has left. It is read without the lock. */
 static uint32_t due_count, due_left;
 
-/* A bin enters at the end, so that a tick finds those first which have waited longest. */
 void due_enter(bin_t *bin)
 {
   __atomic_store_n(&bin->due, true, __ATOMIC_RELAXED);
@@ -43,7 +40,6 @@ void bin_become_due(bin_t *bin)
   lock_release(&bin->lock);
 }
 
-/* Takes a bin out of the list, under the list's lock. */
 static void take_out(bin_t *bin)
 {
   *(bin->due_previous ? &bin->due_previous->due_next : &due_first) = bin->due_next;
@@ -54,7 +50,6 @@ static void take_out(bin_t *bin)
 
 bin_t *bins_with_depots;
 
-/* Several threads may come at once. */
 COLD void depots_begin(bin_t *bin)
 {
   closure_acquire(LOCKS_OF_BINS, &bin->lock);
@@ -70,7 +65,7 @@ COLD void depots_begin(bin_t *bin)
   lock_release(&bin->lock);
 }
 
-/* A bin that never entered has no neighbour before it, and is not the first. */
+/* A bin that never entered has no predecessor and is not the first. */
 static void leave_those_with_depots(bin_t *bin)
 {
   bin_t *next = bin->with_depots_next, *previous = bin->with_depots_previous;
@@ -81,7 +76,7 @@ static void leave_those_with_depots(bin_t *bin)
     next->with_depots_previous = previous;
 }
 
-/* A bin in the hands of a tick is in no list: it has no neighbour before it, and is not the first. */
+/* A bin in the hands of a tick is in no list: it has no predecessor and is not the first. */
 void due_leave(bin_t *bin)
 {
   lock_acquire(&bins_due_lock);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
- *
- * Taking goes through the bitmap word by word, from the lowest: blocks that are handed out together lie together. */
+ * Blocks are taken through the bitmap word by word, from the lowest, so blocks that are handed out together are adjacent. */
 #include "bin/slab.h"
 #include "base/shared.h"
 #include <string.h>
 
-/* In a region of small units there are no long bitmaps, so a slab has no more blocks than the short bitmap has bits. */
+/* A region of small units has no long bitmaps, so its slabs have at most as many blocks as the short bitmap has bits. */
 void slab_init(run_t *slab, arena_t *arena, void *owner, unsigned size_class, size_t block_size)
 {
   size_t capacity = run_bytes(arena, slab) / block_size;
@@ -17,7 +16,7 @@ void slab_init(run_t *slab, arena_t *arena, void *owner, unsigned size_class, si
   slab->purged = 0;
   if (capacity <= SHORT_BITMAP_WORDS * WORD_BITS) {
     slab->bitmap = slab->short_bitmap;
-    memset(slab->short_bitmap, 0, sizeof slab->short_bitmap); /* of a length that is known, it is no call */
+    memset(slab->short_bitmap, 0, sizeof slab->short_bitmap); /* a constant size needs no call */
   } else {
     slab->bitmap = arena_long_bitmap(arena, (size_t)(slab - arena->runs));
     shared_clear(slab->bitmap, round_up(capacity, WORD_BITS) / 8);
@@ -63,8 +62,7 @@ word_t slab_idle_parts(const run_t *slab, size_t block_size, uint64_t inverse)
   return free_parts(slab, block_size, inverse) & ~slab->purged;
 }
 
-/* If the system refuses one, the others stay as they are, and the next call tries again. The lowest blocks are taken first, so
- * the highest are purged first. */
+/* Stops at the first refusal. The highest parts are purged first, because the lowest blocks are taken first. */
 size_t slab_purge(run_t *slab, space_t *space, word_t parts)
 {
   size_t part = slab_part_bytes(slab), bytes = 0;
@@ -83,7 +81,7 @@ size_t slab_purge(run_t *slab, space_t *space, word_t parts)
 
 /* ---- blocks ---- */
 
-/* The lowest block is stored last, and so is handed out first: a magazine pops from its end. */
+/* Stores the lowest block last, because a magazine pops from its end. */
 size_t slab_take_free(run_t *slab, size_t block_size, void **blocks, size_t want)
 {
   size_t got = 0, words = (slab->fresh + WORD_BITS - 1) / WORD_BITS;
@@ -105,7 +103,6 @@ void slab_note_taken(run_t *slab, size_t block_size, uint64_t inverse)
   slab->purged &= free_parts(slab, block_size, inverse);
 }
 
-/* The order is that of slab_take_free(). */
 size_t slab_take_fresh(run_t *slab, size_t block_size, void **blocks, size_t want)
 {
   size_t got = min_size(want, slab->capacity - slab->fresh);

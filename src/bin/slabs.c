@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The life of a slab: open_slab() makes it the current one, which hands out fresh blocks. Blocks that come back move it from
- * list to list (slab_after_put()), until all are back. Then it is closed, unless it is the only one with free blocks. A reset
- * leaves it in a list of its own, from which it is opened again. */
+ * The life of a slab: open_slab() makes it the current one, which hands out fresh blocks. Returning blocks move it from list to
+ * list (slab_after_put()) until all are back. Then it is closed, unless it is the only one with free blocks. A reset moves it
+ * to a list of its own, from which it is opened again. */
 #include "bin/slabs.h"
 #include "misuse.h"
 #include "os/os.h"
@@ -11,13 +11,13 @@
 #include <string.h>
 
 enum {
-  DEPOT_GROWTH_SLAB = 16, /* magazines more for a slab whose blocks change shards */
-  PUTS_PER_LOOK = 8       /* of a bin of one thread, at the clock */
+  DEPOT_GROWTH_SLAB = 16, /* magazines added for a slab whose blocks change shards */
+  PUTS_PER_LOOK = 8       /* puts in a single-threaded bin between two reads of the clock */
 };
 
 /* ---- lists ---- */
 
-/* Blocks are taken from a slab with few free ones, so that a slab with many becomes unused. Quarters are enough for that. */
+/* Blocks are taken from slabs with few free blocks, so that slabs with many become unused. Quarters are precise enough. */
 static unsigned slab_list_of(const run_t *slab)
 {
   uint32_t f = slab->free_count, q = slab->capacity / 4;
@@ -56,9 +56,9 @@ static void slab_relist(bin_t *bin, run_t *slab)
   slab_enter_list(bin, slab, list);
 }
 
-/* ---- slabs come and go ---- */
+/* ---- opening and closing slabs ---- */
 
-/* Writes a slab's class into the class map before its first block leaves the bin, and 0 after the last one is back (M1). */
+/* The class map has a slab's class before its first block leaves the bin, and 0 after the last one is back (M1). */
 static void slab_set_class(const bin_t *bin, const run_t *slab, unsigned size_class)
 {
   if (HAS_SYSTEM && bin->plane != BIN_PLANE_NONE)
@@ -72,9 +72,8 @@ static run_t *take_slab_of(const bin_t *bin, space_t *space, size_t bytes)
   return space_take_charged(space, bin->budget, bytes, 1);
 }
 
-/* If a slab of the wanted length is refused, a shorter one may be available. The last part of a region or a budget serves as
- * many blocks as fit into it. If it is the system that has no memory, the shortest slab is tried. A slab of as many units would
- * only be refused again. */
+/* If the wanted length is refused, a shorter slab may be available: as many blocks as fit into the last part of a region or
+ * budget, or the shortest slab if the system is out of memory. The same number of units would be refused again. */
 static run_t *take_slab(bin_t *bin)
 {
   run_t *slab = take_slab_of(bin, bin->space, bin->slab_bytes);
@@ -87,8 +86,7 @@ static run_t *take_slab(bin_t *bin)
   return slab;
 }
 
-/* The class map has the slab's class before any of its blocks leaves the bin (M1). All of its blocks are fresh and none is
- * free, so it begins in the list SLAB_NONE_FREE. */
+/* All blocks of a new slab are fresh and none is free, so it begins in the list SLAB_NONE_FREE. */
 static run_t *open_slab(bin_t *bin)
 {
   run_t *slab = take_slab(bin);
@@ -107,14 +105,13 @@ static run_t *open_slab(bin_t *bin)
 
 static void count_returned(bin_t *bin, size_t by) { set_figure(&bin->returned_bytes, bin->returned_bytes + by); }
 
-/* The free blocks of a slab that ends, or is reset, do not count any more. */
 static void count_out(bin_t *bin, const run_t *slab)
 {
   bin->idle -= slab_idle(slab);
   count_returned(bin, -slab_parts_length(slab, slab->purged));
 }
 
-/* A slab that was reset is used before a new one is opened: it holds memory already. */
+/* A slab that was reset is used before a new one is opened, because it already holds memory. */
 static run_t *reopen_slab(bin_t *bin)
 {
   run_t *slab = bin->slabs[SLAB_RESET];
@@ -122,8 +119,7 @@ static run_t *reopen_slab(bin_t *bin)
   return bin->current = slab;
 }
 
-/* The class map is cleared before the run goes back, because its units can be another slab's the next moment. A bin that ends
- * needs no sizes any more. */
+/* Clears the class map first, because the units may belong to another slab the next moment. An ending bin needs no sizes. */
 static void close_slab(bin_t *bin, run_t *slab)
 {
   slab_leave_list(bin, slab);
@@ -143,7 +139,7 @@ static size_t slab_touched(const bin_t *bin, const run_t *slab) { return (size_t
 
 /* ---- blocks ---- */
 
-/* Taking from the fullest slab leaves the emptiest alone, so that it becomes unused. */
+/* Taking from the fullest slab lets the emptiest become unused. */
 static run_t *fullest_partial(const bin_t *bin)
 {
   unsigned list = SLAB_PARTIAL_1;
@@ -154,16 +150,15 @@ static run_t *fullest_partial(const bin_t *bin)
   return bin->slabs[list];
 }
 
-/* The depots may hold three quarters of a class at most, so that some of it always goes through the bitmaps, which put it in
- * order. Called without the bin's lock too: any value is a correct bound. */
+/* The depots may hold at most 3/4 of a class, so that some of it always passes through the bitmaps, which restore address
+ * order. Also called without the bin's lock: any value is a correct bound. */
 void slabs_note_change(bin_t *bin, size_t by)
 {
   size_t capacity = __atomic_load_n(&bin->capacity, __ATOMIC_RELAXED);
   depots_grow(&bin->depots, by, capacity * 3 / (4u * __atomic_load_n(&bin->magazine_capacity, __ATOMIC_RELAXED)));
 }
 
-/* Counts blocks that were taken from a slab with settled blocks, as if the settled blocks were taken first. A slab with purged
- * parts keeps a settled block, so that every take of it is counted here. */
+/* Counts taken blocks, settled ones first. A slab with purged parts keeps a settled block, so each take is counted. */
 NOINLINE static void note_taken(bin_t *bin, run_t *slab, size_t count)
 {
   size_t settled = slab->settled - min_size(slab->settled, count);
@@ -185,15 +180,14 @@ static size_t take_free(bin_t *bin, run_t *slab, void **blocks, size_t want)
   return got;
 }
 
-/* Fresh blocks are taken only if there is no free one, so that memory which nobody asked for is not touched; and never together
- * with free ones, so that *past is true of all. Fewer blocks than wanted stand at the end of the array, and are moved to its
- * start. */
+/* Takes fresh blocks only if no block is free, so that unneeded memory is not touched. It never mixes them with free ones, so
+ * that *past holds for all. If there are fewer blocks than wanted, they are at the end of the array and move to its start. */
 size_t slabs_take(bin_t *bin, void **blocks, size_t want, unsigned shard, block_past_t *past)
 {
   size_t got = 0;
   run_t *slab;
   while (got < want && (slab = fullest_partial(bin)) != NULL) {
-    /* These blocks were given back by threads of another shard, so they change threads: the depots may grow. */
+    /* threads of another shard freed these blocks, so they change threads, and the depots may grow */
     if (slab->shard != shard)
       slabs_note_change(bin, DEPOT_GROWTH_SLAB);
     got += take_free(bin, slab, blocks, want - got);
@@ -220,11 +214,10 @@ bool slabs_have_free(const bin_t *bin)
   return fullest_partial(bin) || bin->slabs[SLAB_RESET] || (bin->current && slab_has_fresh(bin->current));
 }
 
-/* A drain reads it without the lock. */
 static void say_unused(bin_t *bin, bool any) { __atomic_store_n(&bin->may_have_unused, any, __ATOMIC_RELAXED); }
 
-/* Called after blocks have come back to `slab`. One unused slab may stay, so that a program which frees and allocates the last
- * block of one again and again does not open and close it each time. */
+/* Called after blocks have come back to `slab`. One unused slab may stay, so that a program that repeatedly frees and allocates
+ * a slab's last block does not open and close it each time. */
 static void slab_after_put(bin_t *bin, run_t *slab)
 {
   bool unused = slab_is_unused(slab);
@@ -237,7 +230,6 @@ static void slab_after_put(bin_t *bin, run_t *slab)
   slab_relist(bin, slab);
 }
 
-/* Returns the `most` highest parts. */
 static word_t highest_parts(word_t parts, size_t most)
 {
   for (size_t count = (size_t)__builtin_popcountll(parts); count > most; count--)
@@ -257,9 +249,8 @@ static word_t highest_groups(word_t parts, size_t most)
   return parts;
 }
 
-/* Purges free parts of a slab, the highest first. They hold at most `blocks` idle blocks, and take at most `calls_most` system
- * calls together with the `*calls` made before. A look that purges nothing counts as a call. Returns how many of the slab's
- * idle blocks have settled. */
+/* Purges free parts of a slab with at most `blocks` idle blocks, the highest first. `*calls` counts system calls up to
+ * `calls_most`, and visits that purge nothing. Returns how many of the slab's idle blocks have settled. */
 static size_t purge_slab(bin_t *bin, run_t *slab, size_t blocks, size_t *bytes, size_t *calls, size_t calls_most)
 {
   word_t idle_parts = slab_idle_parts(slab, bin->block_size, bin->inverse), parts = idle_parts;
@@ -282,8 +273,8 @@ static size_t purge_slab(bin_t *bin, run_t *slab, size_t blocks, size_t *bytes, 
   return idle;
 }
 
-/* Looks at slabs until `*blocks` idle blocks have settled, or `calls_most` system calls are made. Blocks are taken from the
- * fullest slabs, so the emptiest slabs come first. A slab without idle blocks leaves its list. */
+/* Visits slabs until `*blocks` idle blocks have settled or `calls_most` system calls are made. The emptiest slabs come first,
+ * because blocks are taken from the fullest. A slab without idle blocks leaves its list. */
 static size_t purge_idle(bin_t *bin, size_t *blocks, size_t *calls, size_t calls_most)
 {
   size_t bytes = 0;
@@ -312,7 +303,7 @@ size_t slabs_purge_unneeded(bin_t *bin, size_t calls, uint64_t now_ms)
   return calls - min_size(calls, made);
 }
 
-/* No other thread may look at a bin of one thread, so its own puts look at the clock now and then. */
+/* Other threads must not access a single-threaded bin, so its own puts read the clock now and then. */
 static void tick_alone(bin_t *bin)
 {
   if (++bin->puts % PUTS_PER_LOOK)
@@ -322,8 +313,8 @@ static void tick_alone(bin_t *bin)
   slabs_purge_unneeded(bin, min_size(step_budget_take(&last, now), BIN_STEPS_MOST) * PURGE_CALLS, now);
 }
 
-/* Purges what may go as soon as blocks are free again. With a purge delay of 0 that is the slab, unless it is unused: an unused
- * slab is about to be closed, or stays to serve next. The bin of one thread looks at the clock. */
+/* Purges memory that may go as soon as blocks are free. With a purge delay of 0 that is the slab, unless it is unused: then it
+ * is about to be closed, or stays to serve next. A single-threaded bin reads the clock. */
 static void purge_after_put(bin_t *bin, run_t *slab)
 {
   if (likely(!bin->purges_in_puts) || !bin_purges(bin))
@@ -335,16 +326,15 @@ static void purge_after_put(bin_t *bin, run_t *slab)
     tick_alone(bin);
 }
 
-/* The lock is opened first, because a handler of SIGABRT may allocate. A block that is free in its slab is one of the bin;
- * anything else was only given to its heap. */
+/* Releases the lock first, because a SIGABRT handler may allocate. Only blocks free in their slab are known to be the bin's. */
 static _Noreturn void put_failed(bin_t *bin, const void *block, const char *what, bool is_own)
 {
   lock_release(&bin->lock);
   fatal_late_misuse(block, what, is_own ? bin->heap : NULL, bin->block_size, bin->heap);
 }
 
-/* Ends the program where the block is not one of the bin. The fast path cannot tell blocks of two heaps with the same class
- * apart; here, when the magazine is emptied, it comes out. */
+/* Ends the program if the block is not the bin's. The fast path cannot distinguish blocks of two heaps with the same class, so
+ * the error is found here, when the magazine is emptied. */
 static run_t *slab_of(bin_t *bin, const void *block)
 {
   arena_t *arena = arena_of(bin->space, block);
@@ -355,8 +345,7 @@ static run_t *slab_of(bin_t *bin, const void *block)
   return slab;
 }
 
-/* Neighbouring entries that are blocks of one slab share its look-up: a refill takes them out of one slab, so they often come
- * back together. */
+/* Neighbouring entries of one slab share its look-up. They are frequent, because a refill takes blocks of one slab. */
 void slabs_put(bin_t *bin, void *const *blocks, size_t count, unsigned shard)
 {
   size_t size = bin->block_size;
@@ -383,7 +372,7 @@ void slabs_put(bin_t *bin, void *const *blocks, size_t count, unsigned shard)
   }
 }
 
-/* ---- all of them ---- */
+/* ---- all slabs ---- */
 
 static void close_unused_in(bin_t *bin, unsigned list, size_t least)
 {
@@ -394,9 +383,8 @@ static void close_unused_in(bin_t *bin, unsigned list, size_t least)
   }
 }
 
-/* An unused slab without fresh blocks has all of its blocks free, so it is in SLAB_PARTIAL_4 or SLAB_SETTLED. One with fresh
- * blocks may be in any list: it is the current one, which is looked at by itself. Or it was reset; those are all unused, and
- * all closed, however much of them was touched. */
+/* An unused slab without fresh blocks is entirely free, so it is in SLAB_PARTIAL_4 or SLAB_SETTLED. An unused slab with fresh
+ * blocks is the current one, in any list, or was reset. Reset slabs are all closed, however little of them was touched. */
 void slabs_close_unused(bin_t *bin, size_t least)
 {
   close_unused_in(bin, SLAB_PARTIAL_4, least);
@@ -410,7 +398,7 @@ void slabs_close_unused(bin_t *bin, size_t least)
     say_unused(bin, false);
 }
 
-/* The idle blocks are counted out first, because an empty slab no longer says how many they were. */
+/* Uncounts the idle blocks before slab_empty() clears the count. */
 static void slab_reset(bin_t *bin, run_t *slab)
 {
   slab_leave_list(bin, slab);
@@ -420,7 +408,7 @@ static void slab_reset(bin_t *bin, run_t *slab)
   slab_enter_list(bin, slab, SLAB_RESET);
 }
 
-/* No slab is current afterwards: all of them are in the list SLAB_RESET, where the current one may not be (B2). */
+/* No slab is current afterwards: all are in the list SLAB_RESET, where the current one must not be (B2). */
 void slabs_reset(bin_t *bin)
 {
   unsigned last = bin->partial_count ? SLAB_SETTLED : SLAB_NONE_FREE;

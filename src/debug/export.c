@@ -6,21 +6,21 @@
 #include "option.h"
 
 enum {
-  LOOK_MS = 1000, /* so often the thread looks whether it is the last, and whether what it shares is still open */
-  TEXT_AT = sizeof(export_head_t), /* in what is shared */
-  END_MS = 2000 /* a handler of signals that ends the process may have interrupted what the thread waits for */
+  LOOK_MS = 1000, /* interval at which the thread checks whether it is the last, and whether the shared memory is still open */
+  TEXT_AT = sizeof(export_head_t), /* offset in the shared memory */
+  END_MS = 2000 /* limit, because the thread may wait for a lock whose holder ends the process in a signal handler */
 };
 
 size_t (*export_figures)(char *buffer, size_t size);
 
 static os_shared_t shared;
-static export_page_t *page;   /* at shared.start; NULL: there is none, or none any more */
-static uint32_t page_process; /* which has the thread: a child that was made without fork() has neither it nor the page */
+static export_page_t *page;   /* at shared.start; NULL: there is none (any more) */
+static uint32_t page_process; /* the process that has the thread: a child made without fork() has neither thread nor page */
 static bool ends;
 
 /* ---- the thread ---- */
 
-/* Others can write to the page, so it is not believed how long it is. */
+/* Other processes can write to the page, so its length is not trusted. */
 static size_t room_for_text(void)
 {
   uint64_t wanted = __atomic_load_n(&page->capacity, __ATOMIC_ACQUIRE);
@@ -30,8 +30,7 @@ static size_t room_for_text(void)
   return min_size(bytes, shared.size) - TEXT_AT;
 }
 
-/* Who asked before may still be at the text: so the sequence is odd meanwhile. What does not fit is not there at all: half a
- * text is none. */
+/* An earlier reader may still read the text, so the sequence is odd meanwhile. A text that does not fit is omitted. */
 static void write_figures(void)
 {
   size_t size = room_for_text();
@@ -76,8 +75,7 @@ static int make_page(void)
 
 static bool is_ending(void) { return __atomic_load_n(&ends, __ATOMIC_ACQUIRE); }
 
-/* A program may close all that it finds open; then new memory is shared, or later if there is none now. The last thread of a
- * program ends it. */
+/* The last thread of a program ends it. A program may close all descriptors: memory is then shared anew, now or later. */
 static bool goes_on(void)
 {
   if (is_ending() || !helpers_beside())
@@ -108,7 +106,7 @@ static void answer(void)
   os_wake_shared(&page->answered);
 }
 
-/* Who asks between the look and the answer is told what was written before, and asks again. */
+/* A reader that asks between the look and the answer gets the text that was written before, and asks again. */
 static void answer_for_ever(void)
 {
   uint64_t looked = os_now_ms();
@@ -125,7 +123,7 @@ static void answer_for_ever(void)
   }
 }
 
-/* ---- beginning and end ---- */
+/* ---- start and stop ---- */
 
 COLD static void begin(void)
 {
@@ -175,7 +173,7 @@ bool export_fork_child(void)
   if (!page)
     return false;
   page = NULL;
-  shared.size = 0; /* it is not mapped here */
+  shared.size = 0; /* not mapped in the child */
   os_end_shared(&shared);
   return true;
 }

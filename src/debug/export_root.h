@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where a reader of this process's memory begins (`tidepool map`): behind the head of the page that is shared with export=1
- * stand the addresses of what leads to everything else, and a number that stands for the layout of all that is read there. Who
- * was compiled with another layout has another number, and reads nothing. All of it costs the process these words. */
+ * The entry point for readers of this process's memory (`tidepool map`). The addresses that lead to everything else follow the
+ * head of the page that is shared with export=1. A number identifies the layout of all that is read there: a reader compiled
+ * with another layout has another number and reads nothing. The process pays only for these words. */
 #ifndef EXPORT_ROOT_H
 #define EXPORT_ROOT_H
 
@@ -14,12 +14,12 @@
 typedef struct export_root {
   uint64_t layout; /* export_layout() */
   uint64_t default_heap, window, slots, huge_ranges;
-  uint64_t threads, lost_threads;    /* where a pointer to the first stands */
+  uint64_t threads, lost_threads;    /* addresses of pointers to the first thread */
   uint64_t site_chunks, sites_taken; /* sites_place() */
   uint64_t unused;
 } export_root_t;
 
-/* What new memory begins with. A page of an earlier version ends in front of the root. */
+/* The beginning of new memory. A page of an earlier version ends before the root. */
 typedef struct export_head {
   export_page_t page;
   export_root_t root;
@@ -27,9 +27,9 @@ typedef struct export_head {
 
 _Static_assert(sizeof(export_head_t) == 144, "the same everywhere, and aligned");
 
-enum { EXPORT_LAYOUT = 1 }; /* one more where a field keeps its place and has another meaning */
+enum { EXPORT_LAYOUT = 1 }; /* incremented if a field keeps its place but changes its meaning */
 
-/* A number for the layout of what is read. Two that differ anywhere differ in it but by chance. */
+/* Returns a hash of the layout that is read. Different layouts have different numbers, except by chance. */
 static inline uint64_t export_layout(void)
 {
 #define AT(type, field)                   (uint16_t) offsetof(type, field)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * There are two yards. That of guarded heaps is long, and its places are bounded by the mappings that the system allows. That
+ * There are two guard areas. That of guarded heaps is long, and the mappings that the system allows limit its live places. That
  * of samples is so small that a program in production does not notice it. */
 #include "debug/guard_pages.h"
 #include "debug/guard_area.h"
@@ -13,24 +13,24 @@
 
 enum {
   CANARY = 0xfb,
-  GUARDED_FREED_MOST = 128 << 10, /* so many freed blocks are remembered; all are inaccessible */
-  MAPPINGS_OF = 8,                /* of so many mappings that the system allows */
-  MAPPINGS_PART = 3,              /* so many blocks may be live, each of which takes two */
+  GUARDED_FREED_MOST = 128 << 10, /* freed blocks that are remembered; all are inaccessible */
+  MAPPINGS_OF = 8,                /* live blocks may use MAPPINGS_PART / MAPPINGS_OF */
+  MAPPINGS_PART = 3,              /* of the mappings that the system allows */
   SAMPLED_BYTES = 16 << 20,       /* of addresses, with 32 KiB of page tables */
   SAMPLED_LIVE_MOST = 64,
   SAMPLED_FREED_MOST = 1 << 10,    /* some 200 bytes each */
-  SAMPLED_MEMORY_MOST = 512 << 10, /* of live ones */
+  SAMPLED_MEMORY_MOST = 512 << 10, /* bytes of live samples */
   SAMPLED_SIZE_MOST = 128 << 10
 };
 #if UINTPTR_MAX > UINT32_MAX
-#define GUARDED_BYTES ((size_t)64 << 30) /* eight million small blocks before addresses are used again */
+#define GUARDED_BYTES ((size_t)64 << 30) /* eight million small blocks before addresses are reused */
 #else
 #define GUARDED_BYTES ((size_t)256 << 20)
 #endif
 
 static guard_area_t guarded = {.bytes_most = GUARDED_BYTES, .freed_most = GUARDED_FREED_MOST};
 static guard_area_t sampled = {.bytes_most = SAMPLED_BYTES, .live_most = SAMPLED_LIVE_MOST, .freed_most = SAMPLED_FREED_MOST};
-static size_t sampled_bytes; /* of memory that live samples take: a bound, which publishes nothing */
+static size_t sampled_bytes; /* memory of live samples: a bound, which publishes nothing */
 
 static guard_area_t *guard_area_around(const void *address)
 {
@@ -60,7 +60,7 @@ static _Noreturn void say_damage(const huge_apart_t *apart, const char *call, co
   fatal_damage(call, apart_block(apart), what, offset, apart->huge.owner, apart->asked);
 }
 
-/* The wrong byte that is nearest to the block leads to the culprit. */
+/* The wrong byte nearest to the block points to the culprit. */
 READS_BESIDE_OWNER static void verify_canaries_of(const huge_apart_t *apart, const char *call)
 {
   const char *block = apart_block(apart), *end = block + apart->asked;
@@ -91,14 +91,14 @@ static void note_owner(guard_area_place_t *place, const heap_t *heap)
   place->name[GUARD_AREA_NAME_SIZE - 1] = '\0';
 }
 
-static bool take_of(guard_area_t *yard, huge_apart_t *apart, const heap_t *heap, size_t size, size_t alignment, bool *zeroed)
+static bool take_of(guard_area_t *area, huge_apart_t *apart, const heap_t *heap, size_t size, size_t alignment, bool *zeroed)
 {
-  guard_area_place_t *place = guard_area_begin(yard) ? guard_area_take(yard, size, alignment) : NULL;
+  guard_area_place_t *place = guard_area_begin(area) ? guard_area_take(area, size, alignment) : NULL;
   if (!place)
     return false;
   note_owner(place, heap);
   place->allocated_count = keep_frames(place->allocated, apart->stack);
-  apart->huge.range = (range_t){.start = (uintptr_t)guard_area_pages(yard, place), .size = guard_area_pages_bytes(place)};
+  apart->huge.range = (range_t){.start = (uintptr_t)guard_area_pages(area, place), .size = guard_area_pages_bytes(place)};
   apart->offset = (size_t)(place->block - huge_start(&apart->huge));
   apart->asked = size;
   *zeroed = true;
@@ -107,12 +107,12 @@ static bool take_of(guard_area_t *yard, huge_apart_t *apart, const heap_t *heap,
 }
 
 /* No question finds the block any more, and no other thread can free it. */
-static void give_to(guard_area_t *yard, const huge_apart_t *apart, const char *call)
+static void give_to(guard_area_t *area, const huge_apart_t *apart, const char *call)
 {
-  guard_area_place_t *place = guard_area_place_at(yard, apart_block(apart), false);
+  guard_area_place_t *place = guard_area_place_at(area, apart_block(apart), false);
   verify_canaries_of(apart, call);
   place->freed_count = keep_frames(place->freed, apart->stack);
-  guard_area_give(yard, place);
+  guard_area_give(area, place);
 }
 
 static bool take_guarded(huge_apart_t *apart, const heap_t *heap, size_t size, size_t alignment, bool *zeroed)
@@ -138,7 +138,7 @@ static void give_sampled(const huge_apart_t *apart, const char *call)
   __atomic_sub_fetch(&sampled_bytes, huge_size(&apart->huge), __ATOMIC_RELAXED);
 }
 
-/* The pages stay. What the block had behind its new end becomes canary, which is looked at when it is freed. */
+/* The pages stay. The bytes behind the new end become canary, which is verified at the free. */
 static void shorten(const huge_apart_t *apart, size_t size, const char *call)
 {
   verify_canaries_of(apart, call);
@@ -146,7 +146,7 @@ static void shorten(const huge_apart_t *apart, size_t size, const char *call)
   guard_area_place_at(guard_area_around(apart_block(apart)), apart_block(apart), false)->size = size;
 }
 
-static size_t largest_walled(size_t bytes) { return round_down(bytes, os_page_size()); }
+static size_t largest_guarded(size_t bytes) { return round_down(bytes, os_page_size()); }
 
 static void take_stack(const void *from, os_stack_t *stack)
 {
@@ -158,16 +158,16 @@ static void take_stack(const void *from, os_stack_t *stack)
 
 #define SOURCE(take_it, give_it) \
   { \
-    .take = take_it, .bytes = guard_area_bytes, .largest = largest_walled, .give = give_it, .shorten = shorten, \
+    .take = take_it, .bytes = guard_area_bytes, .largest = largest_guarded, .give = give_it, .shorten = shorten, \
     .verify = verify_canaries_of, .take_stack = take_stack \
   }
 
 const apart_source_t guard_pages_source = SOURCE(take_guarded, give_guarded),
                      sampled_source = SOURCE(take_sampled, give_sampled);
 
-/* ---- what an address is, or was ---- */
+/* ---- questions ---- */
 
-/* The heap may have ended since, and its record may be another's by now. */
+/* The heap may have been destroyed, and its record reused. */
 static const heap_t *owner_of(const guard_area_place_t *place)
 {
   const heap_t *heap = place->owner;
@@ -176,8 +176,8 @@ static const heap_t *owner_of(const guard_area_place_t *place)
 
 bool guard_pages_look(const void *address, guard_pages_look_t *look)
 {
-  const guard_area_t *yard = guard_area_around(address);
-  const guard_area_place_t *place = yard ? guard_area_place_at(yard, address, false) : NULL;
+  const guard_area_t *area = guard_area_around(address);
+  const guard_area_place_t *place = area ? guard_area_place_at(area, address, false) : NULL;
   if (!place)
     return false;
   *look = (guard_pages_look_t){place->block,
@@ -218,14 +218,14 @@ static const char *word_of(os_access_t access)
   return words[access];
 }
 
-/* In the handler of a signal. Other faults are none of ours. */
+/* Runs in a signal handler. Faults elsewhere are not ours. */
 static void say_fault(const void *address, os_access_t access, const void *instruction)
 {
-  const guard_area_t *yard = guard_area_around(address);
-  const guard_area_place_t *place = yard ? guard_area_place_at(yard, address, true) : NULL;
+  const guard_area_t *area = guard_area_around(address);
+  const guard_area_place_t *place = area ? guard_area_place_at(area, address, true) : NULL;
   if (!place)
     return;
-  const void *behind = instruction ? (const char *)instruction + 1 : NULL; /* as the address of a return is behind a call */
+  const void *behind = instruction ? (const char *)instruction + 1 : NULL; /* like a return address, which is behind its call */
   warn_of_access(&(access_told_t){.access = word_of(access),
                                   .address = address,
                                   .block = place->block,
@@ -246,7 +246,7 @@ void guard_pages_load_if_wanted(void)
 static void begin_guarded(heap_t *heap)
 {
   size_t most = os_mappings_most();
-  if (!guarded.live_most) /* what the program has mapped by now is not for its blocks */
+  if (!guarded.live_most) /* mappings that the program has by now are not for its blocks */
     guarded.live_most =
       (uint32_t)min_size((most - min_size(os_mappings_now(), most)) / MAPPINGS_OF * MAPPINGS_PART + 1, UINT32_MAX / 2);
   heap->checked = true;
@@ -256,18 +256,17 @@ static void begin_guarded(heap_t *heap)
 
 void guard_pages_begin_if(heap_t *heap, bool is_guarded)
 {
-  __atomic_store_n(&heap->apart, settings.guard_sample != 0, __ATOMIC_RELAXED); /* other threads may ask already */
+  __atomic_store_n(&heap->apart, settings.guard_sample != 0, __ATOMIC_RELAXED); /* other threads may read it already */
   if (is_guarded)
     begin_guarded(heap);
 }
 
 /* ---- samples ---- */
 
-#define WHOLE ((uint64_t)1 << 32) /* chances are parts of it */
+#define WHOLE ((uint64_t)1 << 32) /* denominator of chances */
 
-/* Draws how many blocks go before the next sample. Of each block by itself the chance is one in N, whatever went before: so
- * none of n is one with the chance of (1 - 1/N)^n, and the answer is the first n at which that is no more than what was drawn.
- */
+/* Draws how many blocks precede the next sample. Each block is a sample with probability 1/N, so n blocks contain none with
+ * probability (1 - 1/N)^n: the result is the first n at which that is at most the drawn number. */
 static uint32_t draw_gap(void)
 {
   enum { POWERS = 31 };
@@ -284,7 +283,6 @@ static uint32_t draw_gap(void)
   return gap;
 }
 
-/* The next is drawn when it is needed. */
 COLD bool sample_is_among(thread_t *thread, uint32_t blocks)
 {
   if (!thread->sample_left)
@@ -297,13 +295,12 @@ COLD bool sample_is_among(thread_t *thread, uint32_t blocks)
 /* A thread without a record draws each time. */
 COLD bool sample_is_drawn(uint32_t blocks) { return draw_gap() < blocks; }
 
-/* A sample takes some 20 us, most of it in the system. A program that allocates without a pause would notice, so in production
- * there are no more than a hundredth of its time allows, but for the first. Small numbers are for tests, which want them all.
- */
+/* A sample takes some 20 us, most of it in the kernel. Samples are therefore limited to 1 % of the time in production, with
+ * bursts of up to 64. Small values of guard_sample are for tests, which want every sample. */
 enum { SPARING_FROM = 1000, APART_MS = 2, AT_ONCE = 64 };
 static bool sample_is_affordable(void)
 {
-  static uint64_t due; /* when all that were taken are paid for */
+  static uint64_t due; /* when all samples so far are paid for */
   if (settings.guard_sample < SPARING_FROM)
     return true;
   uint64_t now = os_now_ms(), was = __atomic_load_n(&due, __ATOMIC_RELAXED), next;

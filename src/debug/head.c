@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Every byte of a block has a known value, except those that the caller has asked for, and these only while the block is live.
- * So a write before its beginning, past its end, or after the free, changes a byte whose value is known. */
+ * Every byte of a block's memory has a known value, except the requested bytes of a live block. So a write before the block,
+ * past its end, or after its free changes a byte whose value is known. */
 #include "debug/head.h"
 #include "base/pattern.h"
 #include "debug/head_layout.h"
@@ -17,7 +17,7 @@ _Static_assert(sizeof(head_t) < HEAD_FRONT, "room for the head and a canary");
 
 #define LIVE_MARK   ((uintptr_t)0x9e3779b97f4a7c15)
 #define DEAD_MARK   ((uintptr_t)0xd6e8feb86659fd93)
-#define NO_LINK     ((uintptr_t)0xfbfbfbfbfbfbfbfb)               /* of a live block: a write of zeros is seen, too */
+#define NO_LINK     ((uintptr_t)0xfbfbfbfbfbfbfbfb)               /* of a live block: a write of zeros is found, too */
 #define NUMBER_MASK (((uintptr_t)1 << 2 * sizeof(uintptr_t)) - 1) /* a quarter of a word */
 
 static size_t front_of(const head_t *head)
@@ -41,9 +41,9 @@ static uintptr_t mixed(uintptr_t sum, uintptr_t word)
   return sum ^ sum >> sizeof sum * 4;
 }
 
-/* With the number that the head has. A bit of it tells a block that came back: of two sums one in 2^24 is the same by chance
- * where words have 32 bits, and then a block that is whole would be misjudged. It is computed some six times for each block, so
- * nothing in it waits for all the rest: a word that changes changes the sum of all, and that is mixed once. */
+/* Returns the sum, which includes the head's number. DEAD_BIT tells freed heads apart: with 32-bit words one in 2^24 pairs of
+ * sums is equal by chance, and an intact block would then be misjudged. The sum is computed some six times per block, so its
+ * steps are independent: any changed word changes the sum of all words, which is mixed once. */
 __attribute__((always_inline)) static inline uintptr_t sum_of(const head_t *at, const head_t *head, uintptr_t mark)
 {
   uintptr_t number = (head->sum & NUMBER_MASK & ~DEAD_BIT) | (mark == DEAD_MARK ? DEAD_BIT : 0);
@@ -54,10 +54,9 @@ __attribute__((always_inline)) static inline uintptr_t sum_of(const head_t *at, 
 
 static uintptr_t link_sum(const head_t *at, uintptr_t next) { return mixed(DEAD_MARK ^ (uintptr_t)at, next); }
 
-/* Its lowest bits are the kind. */
 static block_kind_t kind_of_head(const head_t *head) { return head->sum & ((1 << KIND_BITS) - 1); }
 
-/* For a moment the site is there already, or not yet, and the sum is without it (head_close). */
+/* head_close() writes the site before the sum that includes it. */
 static bool is_sum_of_returned(const head_t *at, const head_t *head)
 {
   head_t without = *head;
@@ -65,7 +64,7 @@ static bool is_sum_of_returned(const head_t *at, const head_t *head)
   return head->sum == sum_of(at, head, DEAD_MARK) || head->sum == sum_of(at, &without, DEAD_MARK);
 }
 
-/* It may be asked beside the owner, who writes without a lock: any whole words will do. */
+/* The owner may be writing without a lock: any whole words will do. */
 READS_BESIDE_OWNER static head_state_t head_says(const char *start, size_t usable, head_t *head)
 {
   const volatile head_t *at = head_of(start);
@@ -79,7 +78,7 @@ READS_BESIDE_OWNER static head_state_t head_says(const char *start, size_t usabl
   return is_sum_of_returned(head_of(start), head) ? HEAD_FREED : HEAD_NONE;
 }
 
-/* Of a block that another thread is about to open the head may still be closed. */
+/* The head of a block that another thread is about to open may still be closed. */
 head_look_t head_look(const char *start, size_t usable)
 {
   head_t head;
@@ -97,10 +96,10 @@ head_look_t head_look(const char *start, size_t usable)
                        head.sum};
 }
 
-/* ---- what a tool is told ---- */
+/* ---- tools ---- */
 
-/* Heads stay open: they are looked at from everywhere. Where a heap has no marks, a block of it may still be an array of
- * objects, and those are closed, with what is in front of the first. */
+/* Heads stay accessible, because they are read from everywhere. A tool closes the objects of an array in a block of an unmarked
+ * heap, together with the bytes in front of the first. */
 static bool may_be_closed(const headed_t *at) { return HAS_SYSTEM && unlikely(at->marked || os_tool.sees_all); }
 
 static void be_silent(const headed_t *at)
@@ -159,7 +158,7 @@ void head_say_sites(site_t allocated, site_t freed)
   fatal_say_places(&of_allocation, &of_free);
 }
 
-/* What the head says of the sites is said, too. NULL: it cannot be believed. */
+/* Names the head's sites as well. `head` NULL: it cannot be trusted. */
 static _Noreturn void damaged(const headed_t *at, const head_t *head, const char *block, const char *what, const char *where,
                               size_t size)
 {
@@ -168,7 +167,7 @@ static _Noreturn void damaged(const headed_t *at, const head_t *head, const char
   fatal_damage(at->call, block, what, where - block, at->heap, size);
 }
 
-/* The nearest wrong byte in front of a block is what leads to the culprit: NULL, if canary and link are whole. */
+/* The wrong byte nearest to the block points to the culprit. NULL: canary and link are intact. */
 READS_BESIDE_OWNER static const char *wrong_in_front(const char *start, const char *block)
 {
   const char *wrong = NULL, *from = start + sizeof(head_t);
@@ -180,8 +179,7 @@ READS_BESIDE_OWNER static const char *wrong_in_front(const char *start, const ch
   return head->next == NO_LINK && head->next_sum == link_sum(head, NO_LINK) ? NULL : start + sizeof(head_t) - 1;
 }
 
-/* Which byte of the head was changed is not known, so the last is named. Nor is what was asked for: at most what there is room
- * for. */
+/* Neither the changed byte nor the requested size is known: names the last byte and the largest size. */
 void head_damaged(headed_t at, const char *block)
 {
   const char *where = at.head_only ? NULL : wrong_in_front(at.start, block), *end = at.start + at.usable - HEAD_BEHIND;
@@ -194,7 +192,6 @@ READS_BESIDE_OWNER static const char *wrong_behind(const headed_t *at, const hea
   return pattern_find_other(at->start + front_of(head) + head->size, at->start + at->usable, CANARIES);
 }
 
-/* What was found wrong of a live block. */
 static void report_canaries(const headed_t *at, const head_t *head, const char *front, const char *behind)
 {
   const char *block = at->start + front_of(head);
@@ -209,9 +206,8 @@ static void verify_canaries(const headed_t *at, const head_t *head)
   report_canaries(at, head, wrong_in_front(at->start, at->start + front_of(head)), wrong_behind(at, head));
 }
 
-/* The sum says that a block is live after its canaries are written (head_open), and no more before they are overwritten
- * (head_close). So a canary that was wrong between two looks at the head was written to from outside if both find the block
- * live, for the same time. */
+/* The sum marks a block live only after its canaries are written (head_open), and not live before they are overwritten
+ * (head_close). So a canary that is wrong between two looks was overwritten if both find the same use of the block live. */
 void head_verify_live(headed_t at, bool alone)
 {
   head_t head, again;
@@ -228,7 +224,7 @@ void head_verify_live(headed_t at, bool alone)
     report_canaries(&at, &head, front, behind);
 }
 
-/* How long the block was is not known, if it was not the link that was changed. */
+/* The length of the block is unknown if more than the link was changed. */
 static void verify_link(const headed_t *at, const head_t *head)
 {
   const head_t *place = head_of(at->start);
@@ -236,8 +232,7 @@ static void verify_link(const headed_t *at, const head_t *head)
     damaged(at, head, at->start + HEAD_FRONT, AFTER_FREE, at->start + sizeof *head - 1, 0);
 }
 
-/* The first wrong byte ends the program: its offset is what leads to the culprit. Memory behind a head is asked about with what
- * that says. */
+/* Ends the program at the first wrong byte: its offset points to the culprit. `head` describes the memory behind it. */
 static void verify_pattern(const headed_t *at, const head_t *head)
 {
   be_silent(at);
@@ -248,7 +243,7 @@ static void verify_pattern(const headed_t *at, const head_t *head)
     damaged(at, head, at->start + (head ? front_of(head) : 0), AFTER_FREE, wrong, head ? head->size : at->usable);
 }
 
-/* Of memory of granules nothing is known but that it had blocks. That of a slab keeps the head of its last one. */
+/* Freed granules have no head. Freed memory of a slab keeps the head of its last block. */
 static void verify_what_was_returned(const headed_t *at)
 {
   head_t head;
@@ -258,9 +253,9 @@ static void verify_what_was_returned(const headed_t *at)
     verify_link(at, &head);
 }
 
-/* ---- from one state to the next ---- */
+/* ---- transitions ---- */
 
-/* From here on the block is live, and all around it as it must be. */
+/* The block is live from here on, and everything around it is in place. */
 static void publish(head_t *head, size_t size, size_t front, size_t usable, block_kind_t kind, site_t site)
 {
   static uintptr_t last_number;
@@ -274,7 +269,6 @@ static void publish(head_t *head, size_t size, size_t front, size_t usable, bloc
   __atomic_store_n(&head->sum, sum_of(head, &live, LIVE_MARK), __ATOMIC_RELEASE);
 }
 
-/* A block that went through head_close() must still be as that left it. Otherwise it was written to while it was free. */
 void *head_open(headed_t at, size_t size, size_t alignment, bool was_returned)
 {
   size_t front = max_size(HEAD_FRONT, alignment);
@@ -313,9 +307,9 @@ void head_shorten(headed_t at, size_t size)
   }
 }
 
-/* Of two threads that free the same block one changes the sum, and goes on. The canaries are checked before they are
- * overwritten: this is the last moment at which a write past the block can be seen. The site comes last, when it is known who
- * has freed the block: until then the sum is that of a head without it. */
+/* The sum decides which of two threads that free the same block goes on. The canaries are verified before they are overwritten:
+ * this is the last chance to find a write past the block. The site comes last, once it is known which thread frees the block.
+ * The sum excludes it until then. */
 bool head_close(headed_t at)
 {
   head_t head, *place = head_of(at.start);
@@ -324,7 +318,7 @@ bool head_close(headed_t at)
   if (!is_live || !__atomic_compare_exchange_n(&place->sum, &live, dead, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
     return false;
   open_whole(&at);
-  __atomic_thread_fence(__ATOMIC_RELEASE); /* whoever sees what is written from here on sees the sum */
+  __atomic_thread_fence(__ATOMIC_RELEASE); /* a thread that sees any later write sees the sum */
   if (!at.head_only) {
     verify_canaries(&at, &head);
     dead_fill(place + 1, at.usable - sizeof head);
@@ -338,7 +332,7 @@ bool head_close(headed_t at)
   return true;
 }
 
-/* ---- between the two ---- */
+/* ---- closed blocks ---- */
 
 size_t head_usable(const char *start) { return head_of(start)->usable; }
 char *head_next(const char *start) { return (char *)head_of(start)->next; }

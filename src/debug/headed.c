@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- *
- * Heaps whose blocks have heads: what heap/heads.h promises. */
+ * Implements heap/heads.h: heaps whose blocks have heads. */
 #include "debug/head.h"
 #include "debug/quarantine.h"
 #include "heap/apart.h"
@@ -12,7 +11,6 @@
 #include "os/tool.h"
 #include "space/gate.h"
 
-/* What holds a block with a head, for a call at a site. */
 static headed_t headed_at(const located_t *at, const char *call, site_t site)
 {
   return (headed_t){.start = at->start,
@@ -25,13 +23,13 @@ static headed_t headed_at(const located_t *at, const char *call, site_t site)
                     .marked = at->heap->marked};
 }
 
-/* ---- a block is allocated ---- */
+/* ---- allocation ---- */
 
 /* A block apart has no head; its record has the site. */
 static void *open_block(void *block, request_t *r, const void *caller)
 {
   if (HAS_SYSTEM && unlikely(settings.sites > 1))
-    os_load_stacks(); /* the start of the program may have been too early */
+    os_load_stacks(); /* the program's start may have been too early */
   site_t site = site_of(caller);
   if (HAS_SYSTEM && r->apart) {
     huge_apart_note_site(block, site);
@@ -44,9 +42,9 @@ static void *open_block(void *block, request_t *r, const void *caller)
   return head_open(at, r->size, r->alignment, used);
 }
 
-/* ---- a block is freed ---- */
+/* ---- free ---- */
 
-/* What malloc() gave is for free(), and so forth. A block of no such call, or freed by none, is anybody's. */
+/* Each family of calls, such as malloc() and free(), may free only its own blocks. Any may free blocks of other calls. */
 static void verify_kind(const located_t *at, const char *call)
 {
   static const char *const allocated_by[] = {"", OF_MALLOC, OF_NEW, OF_NEW_ARRAY};
@@ -55,8 +53,8 @@ static void verify_kind(const located_t *at, const char *call)
     fatal_misuse_of_block(call, located_block(at), allocated_by[kind], at->heap, located_size(at), NULL);
 }
 
-/* Between the head that says it and the list, or the bin, that has the block, it is nowhere: a fork waits. Another thread may
- * have freed it since it was looked up. */
+/* The block is in no list between closing its head and entering the quarantine or the bin, so a fork waits for this gate.
+ * Another thread may have freed the block since it was looked up. */
 static void give_closed(const located_t *at, const char *call, site_t site)
 {
   KEEPS_FRAME();
@@ -86,7 +84,7 @@ static void give_headed(const located_t *at, const char *call, const void *calle
     heap_give_uncached(at, call);
     return;
   }
-  site_t site = site_of(caller); /* outside: it may wait for the loader */
+  site_t site = site_of(caller); /* outside the gate: it may wait for the loader */
   lock_t *gate = gate_enter(GATE_HEADED);
   give_closed(at, call, site);
   gate_leave(gate);
@@ -118,15 +116,14 @@ static bool verify_start(char *start, void *context)
   return true;
 }
 
-/* Nothing has to be flushed: no thread caches blocks of such a heap. */
+/* Nothing is flushed: no thread caches blocks of such a heap. */
 static void verify_all(heap_t *heap, bool alone, const char *call)
 {
   quarantine_verify(heap, call);
   heap_walk_starts(heap, verify_start, &(verification_t){alone, call});
 }
 
-/* The last moment at which a write outside of a block, or to one that was freed, is seen. A thread that a fork has lost may
- * have been in the middle of one. */
+/* Last chance to find writes outside blocks or to freed ones. A lost thread may have been in the middle of one. */
 static void end_all(heap_t *heap, bool alone, const char *call)
 {
   verify_all(heap, alone, call);

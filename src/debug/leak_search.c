@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * At exit the live blocks of all heaps are searched for from what a program can still reach: all memory of the process that is
- * not the manager's, so its data, the stacks, what is local to threads, and what another allocator or the program itself has
- * mapped. A word that is an address in a block leads to it, whatever the word is meant to be, and the block may lead to others.
- * What is not found is lost: no pointer to it was left, or only such as are in lost blocks (H.-J. Boehm and M. Weiser, "Garbage
+ * The live blocks of all heaps are searched for at exit, from all memory that the program can still reach: all memory of the
+ * process that is not the manager's. That includes its data, stacks, thread-local data, and mappings of other allocators and of
+ * the program. A word that is an address in a block leads to it, whatever the word means, and the block may lead to others.
+ * Blocks that are not found are lost: pointers to them are gone, or only in lost blocks (H.-J. Boehm and M. Weiser, "Garbage
  * collection in an uncooperative environment", 1988).
  *
- * The manager's records know each block, and so its own memory is passed over; likewise the stack of this search.
+ * The manager's records know each block, so its own memory is skipped. So is the stack of this search.
  *
- * Threads that still run move their pointers while the memory is read, and free blocks that were listed before. So they are
- * searched for twice then, and lost is only what is still the same block at the end. */
+ * Threads that still run move their pointers while memory is read, and free listed blocks. The search then runs twice, and only
+ * blocks that are unchanged at the end are lost. */
 #include "debug/leak_search.h"
 #include "debug/guard_pages.h"
 #include "debug/sample_pages.h"
@@ -26,10 +26,10 @@ enum {
   RANGES_SPARE = 64,
   BLOCKS_SPARE = 64,
   LONG_BLOCK = 1 << 20,  /* the system is asked which of its pages were touched */
-  STACK_MARGIN = 1 << 10 /* what functions use that are called where note_stack() is */
+  STACK_MARGIN = 1 << 10 /* stack of functions called from where note_stack() is */
 };
 
-/* ---- memory for the moment ---- */
+/* ---- temporary memory ---- */
 
 static void *take_array(size_t count, size_t size)
 {
@@ -42,7 +42,7 @@ static void give_array(void *array, size_t count, size_t size)
     os_unmap(array, round_up(max_size(count, 1) * size, os_page_size()));
 }
 
-/* ---- what is live ---- */
+/* ---- live blocks ---- */
 
 static bool count_block(const walked_t *walked, void *context)
 {
@@ -51,7 +51,7 @@ static bool count_block(const walked_t *walked, void *context)
   return true;
 }
 
-/* Called wherever the stack is deep and may have addresses of blocks that the search has put there. */
+/* Called where the stack is deep and may hold addresses of blocks that the search has put there. */
 static void note_stack(search_t *s)
 {
   uintptr_t here = (uintptr_t)__builtin_frame_address(0);
@@ -74,7 +74,7 @@ static bool add_live(const walked_t *walked, void *context)
   return s->count < s->room;
 }
 
-/* One thread's heap is looked at where that is the only thread; nobody caches blocks of the others while leaks are wanted. */
+/* Single-threaded heaps are visited if no other thread is left. No thread caches blocks of the others during a leak search. */
 static void each_heap(void (*visit)(heap_t *heap, bool beside, search_t *s), search_t *s)
 {
   bool alone = helpers_are_alone() && !fork_lost_threads;
@@ -105,7 +105,7 @@ static void add_heap(heap_t *heap, bool beside, search_t *s)
     pass(s, (uintptr_t)heap->region.start, heap->region.size);
 }
 
-/* ---- in order of addresses ---- */
+/* ---- sorting ---- */
 
 #define DEFINE_SORT(name, type, key) \
   static void name##_sink(type *of, size_t i, size_t count) \
@@ -136,7 +136,7 @@ DEFINE_SORT(sort_live, live_t, start)
 DEFINE_SORT(sort_by_heap, live_t, heap)
 DEFINE_SORT(sort_spans, span_t, start)
 
-/* The block around an address; NULL: none. The innermost, where a heap lives in a block of another. */
+/* Returns the block around an address, the innermost if a heap lives in a block of another; NULL: none. */
 static live_t *live_around(const search_t *s, uintptr_t address)
 {
   size_t from = 0, to = s->count;
@@ -167,7 +167,6 @@ static void look_at_words(search_t *s, const uintptr_t *words, size_t count)
   }
 }
 
-/* A page that cannot be read is left out. */
 static void look_at(search_t *s, uintptr_t start, uintptr_t end)
 {
   start = round_up(start, sizeof(uintptr_t));
@@ -198,9 +197,8 @@ static void look_between_own(search_t *s, uintptr_t start, uintptr_t end)
     look_at(s, start, end);
 }
 
-/* Of this thread's stack what is above the search. Below it are words of calls that have returned, which are no pointers any
- * more; but a stack may lie in any memory, with static data below it, and so only that of the first thread is passed over so
- * far down, and of others what the search has used. */
+/* Only the part of this thread's stack above the search counts: below it are words of calls that have returned. Static data may
+ * lie below a stack, so only what the search has used is skipped, or all in the first thread's stack. */
 static void look_at_root(uintptr_t start, uintptr_t end, bool is_stack, void *context)
 {
   search_t *s = context;
@@ -219,7 +217,7 @@ static void look_at_touched(uintptr_t start, uintptr_t end, bool is_stack, void 
   look_at(s, start > s->block.start ? start : s->block.start, end < s->block.end ? end : s->block.end);
 }
 
-/* What a caller gave may be shared, and then others may have touched it. */
+/* A caller's memory may be shared, and then other processes may have touched its pages. */
 static void look_at_block(search_t *s, const live_t *live)
 {
   uintptr_t page = os_page_size();
@@ -250,7 +248,7 @@ static size_t count_mappings(void)
 
 static void pass_notes(uintptr_t start, size_t size, void *context) { pass(context, start, size); }
 
-/* Everything that was mapped for the search is passed over, and what is the manager's. */
+/* Skips everything that was mapped for the search, and the manager's memory. */
 static void pass_own(search_t *s)
 {
   size_t size;
@@ -304,8 +302,7 @@ static bool look_everywhere(search_t *s)
   return true;
 }
 
-/* A pointer that was carried from where nobody had looked to where somebody had is found the second time, if it is not carried
- * again. */
+/* Finds a pointer that was moved from unsearched to searched memory, unless it is moved again. */
 static void look_once_more(search_t *s)
 {
   for (size_t i = 0; i < s->count; i++)
@@ -314,7 +311,7 @@ static void look_once_more(search_t *s)
   look_everywhere(s);
 }
 
-/* The block was freed since it was listed, or its heap was destroyed, and another may be there. */
+/* Returns whether the block was freed since it was listed, or its heap destroyed. Another block may be there. */
 static bool is_gone(const live_t *live)
 {
   located_t at = heap_locate((const void *)live->start);
@@ -322,7 +319,6 @@ static bool is_gone(const live_t *live)
          at.head.number != live->number;
 }
 
-/* False: nothing is lost. */
 static bool mark_gone(search_t *s)
 {
   bool lost = false;
@@ -334,7 +330,7 @@ static bool mark_gone(search_t *s)
   return lost;
 }
 
-/* Those that share figures have no blocks: of this library that has ended, and another one beside it may have one. */
+/* Threads that export figures have no blocks. This library's has ended, but another copy of the library may have one. */
 static unsigned threads_of_program(void)
 {
   unsigned all = os_threads();

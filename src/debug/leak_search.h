@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
- *
- * Which live blocks of all heaps a program can still reach. What it takes is mapped for the moment. */
-#ifndef HEAP_LOST_H
-#define HEAP_LOST_H
+ * Finds the live blocks of all heaps that a program can still reach. Its memory is mapped temporarily. */
+#ifndef LEAK_SEARCH_H
+#define LEAK_SEARCH_H
 
 #include "debug/sites.h"
 #include "heap/heap.h"
@@ -11,7 +10,7 @@ typedef struct live {
   uintptr_t start;
   size_t size;
   const heap_t *heap;
-  uintptr_t number; /* as walked_t has it */
+  uintptr_t number; /* as in walked_t */
   site_t site;
   bool of_guest, reached, gone;
 } live_t;
@@ -23,28 +22,25 @@ typedef struct span {
 typedef struct search {
   live_t *blocks;
   size_t room, count;
-  uint32_t *to_scan; /* of reached blocks */
+  uint32_t *to_scan; /* reached blocks to scan */
   size_t scans;
-  span_t *passed; /* by address: what is no root */
+  span_t *passed; /* skipped memory, by address */
   size_t passed_room, passed_count;
-  uintptr_t stack; /* an address in this thread's, from where on it is the program's */
-  uintptr_t depth; /* how far down the search has used it */
+  uintptr_t stack; /* an address in this thread's stack; the program's part is above it */
+  uintptr_t depth; /* lowest stack address that the search has used */
   uintptr_t *buffer;
-  span_t block;       /* a long one that is being searched */
+  span_t block;       /* the long block that is being searched */
   unsigned threads;   /* of the process; 0: not known */
   const heap_t *heap; /* whose blocks are being added */
-  bool failed;        /* some memory could not be looked at */
+  bool failed;        /* some memory could not be read */
 } search_t;
 
-/* Lists the blocks. `stack` of the search was set before, and nothing else. False: there are none, or no memory for the list.
- */
+/* Lists the blocks. Only `stack` is set before. Returns false if there are none, or no memory for the list. */
 bool leak_search_begin(search_t *s);
 
-/* Searches, and puts the blocks in an order in which those of a heap are beside each other. False: the system does not show the
- * process its memory, and nothing can be said of what is reached. */
+/* Searches, then sorts the blocks by heap. Returns false if the system does not show the process its memory. */
 bool leak_search_find(search_t *s);
 
-/* In any case. */
 void leak_search_end(search_t *s);
 
 #endif

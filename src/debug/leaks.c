@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT
- *
- * What is said of live blocks at the end of a heap or of the program: a line for each heap. */
+ * Reports live blocks at the end of a heap or of the program: one line for each heap. */
 #include "debug/leaks.h"
 #include "debug/leak_search.h"
 #include "debug/report.h"
 #include "heap/heap.h"
 #include "misuse.h"
 
-/* What became of the blocks of a heap. */
 typedef struct outcome {
   const heap_t *heap;
-  const char *how; /* the tallies' blocks are */
+  const char *how; /* a word for the tallies' blocks */
   tallies_t tallies;
   size_t reached, reached_bytes;
 } outcome_t;
@@ -20,7 +18,7 @@ static void say_outcome(const outcome_t *of, const places_t *places)
   text_t text = report_begin(report_places(&of->tallies, SITES_ON_A_LINE));
   if (!text.buffer)
     return;
-  text.size--; /* for the end of the line */
+  text.size--; /* keeps room for the newline */
   text_string(&text, "tidepool: ");
   say_heap_name(&text, of->heap);
   text_string(&text, ENDED_WITH);
@@ -43,7 +41,6 @@ static void say_outcome(const outcome_t *of, const places_t *places)
   report_end(&text);
 }
 
-/* A heap that was destroyed meanwhile is not. */
 static bool is_still_there(const heap_t *heap)
 {
   lock_acquire(&heaps_lock);
@@ -54,8 +51,8 @@ static bool is_still_there(const heap_t *heap)
   return other != NULL;
 }
 
-/* Of the heap whose blocks are from *at on, which moves behind them. Of the default heap, which a C library and others use as
- * well, what is reached is said only beside what is lost. False: nothing is to be said. */
+/* Describes the heap whose blocks begin at *at, and moves *at behind them. The C library and others use the default heap as
+ * well, so its reached blocks are reported only beside lost ones. Returns false if there is nothing to report. */
 static bool next_outcome(const search_t *s, size_t *at, bool searched, outcome_t *of)
 {
   *of = (outcome_t){.heap = s->blocks[*at].heap, .how = searched ? " lost" : " live"};
@@ -71,7 +68,7 @@ static bool next_outcome(const search_t *s, size_t *at, bool searched, outcome_t
   return of->tallies.blocks || (of->reached && !heap_is_default(of->heap) && (s->threads == 1 || is_still_there(of->heap)));
 }
 
-/* The places of all heaps are looked up at once, before anything is said. True: a line was written. */
+/* Looks up the places of all heaps at once, before anything is written. Returns true if a line was written. */
 static bool say_outcomes(search_t *s, bool searched)
 {
   places_t places = {0};
@@ -113,7 +110,7 @@ static void say_what_was_not_searched(const search_t *s, bool searched)
   os_write_kept_error(line, min_size(text.length, sizeof line));
 }
 
-/* A function of its own: above its frame is what its caller has saved of registers. */
+/* A separate function: the registers that its caller has saved are above its frame. */
 NOINLINE static void search_from(void)
 {
   search_t s = {.stack = (uintptr_t)__builtin_frame_address(0)};
@@ -127,7 +124,7 @@ NOINLINE static void search_from(void)
 
 void leaks_at_exit(void)
 {
-  __builtin_unwind_init(); /* what registers hold may be all that leads to a block */
+  __builtin_unwind_init(); /* a register may hold the only pointer to a block */
   search_from();
   __asm__ volatile(""); /* no tail call */
 }

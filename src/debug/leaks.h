@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT
- *
- * Blocks that are live when their heap ends, or the program. */
+ * Reports blocks that are live when their heap or the program ends. */
 #ifndef HEAP_LEAKS_H
 #define HEAP_LEAKS_H
 
 #include "heap/heap.h"
 
-/* One line of a heap that is about to be destroyed, if a block of it is live and the option asks for it. */
+/* Writes one line about a heap that is about to be destroyed, if it has live blocks. */
 void leaks_at_destroy(heap_t *heap);
 
-/* One line of each heap that has blocks which nothing in the process leads to any more. */
+/* Writes one line about each heap with blocks that nothing in the process leads to. */
 void leaks_at_exit(void);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Expressions of DWARF, in what of them stands in call frame information: an address is computed from registers and memory, on
- * a small stack. The C library has them for the frames of signals, linkers for the table that leads to functions of other
- * modules, and compilers for functions that align their stack. None of these jumps, or divides. */
+ * Evaluates the DWARF expressions of call frame information: an address is computed from registers and memory on a small stack.
+ * The C library uses them for signal frames, linkers for the table that leads to functions of other modules, and compilers for
+ * functions that align their stack. None of these jumps or divides. */
 #include "debug/linux_reader.h"
 #include "debug/linux_tables.h"
 
@@ -10,7 +10,7 @@
 
 enum {
   OP_DEREF = 0x06,
-  OP_CONST1U = 0x08, /* 1s, 2u, 2s, */
+  OP_CONST1U = 0x08, /* followed by 1S, 2U, 2S */
   OP_CONST8S = 0x0f, /* and so on */
   OP_CONSTU,
   OP_CONSTS,
@@ -75,7 +75,7 @@ static uintptr_t read_constant(machine_t *m, uint8_t op)
   return has_sign ? (uintptr_t)reader_signed(&m->r, size) : reader_bytes(&m->r, size);
 }
 
-/* False: it is none of those with one operand, or none. */
+/* Returns false if the operation has two operands, or is unknown. */
 static bool compute_one(machine_t *m, uint8_t op)
 {
   uintptr_t top;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Faults, on Linux. The handler says what is known and steps aside: for the program's handler if there was one before, and else
- * for the default action, which the access meets when it is made again. A handler of the program finds what it asked for: the
- * stack, the signals that are blocked, and that it is called once. Where there was none, this one runs on the stack that the
- * program has set up for signals, if it did so; else on the thread's own. */
+ * Faults on Linux. The handler reports what is known and then steps aside: for the program's earlier handler, or else for the
+ * default action, which the repeated access triggers. The program's handler gets what it asked for: its stack, blocked signals,
+ * and being called once. If there was none, this handler runs on the program's signal stack, or else the thread's. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -18,10 +17,9 @@
 
 static os_fault_fn *said_by;
 
-/* What a signal did before. */
 typedef struct before {
   struct sigaction action;
-  uint32_t called; /* it wanted to be called once, and was */
+  uint32_t called; /* it was to be called once, and was */
 } before_t;
 static before_t before_segv, before_bus;
 
@@ -32,7 +30,7 @@ static bool is_function(const struct sigaction *action)
   return action->sa_flags & SA_SIGINFO || (action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN);
 }
 
-/* Where the kernel has put what the processor said of the access. */
+/* The kernel stores here what the processor reported about the access. */
 #if defined __x86_64__
 #define INSTRUCTION(machine) ((machine).gregs[REG_RIP])
 #define ERROR(machine)       ((machine).gregs[REG_ERR])
@@ -73,8 +71,7 @@ static const void *instruction_of(const ucontext_t *context)
 }
 #endif
 
-/* The kernel drops a signal that is sent to who ignores it, and ends a process that ignores a fault. A signal that was sent
- * does not come again by itself. */
+/* The kernel drops an ignored signal that was sent, and ends a process that ignores a fault. Sent signals do not recur. */
 static void step_aside(int number, const siginfo_t *info, bool ignored)
 {
   bool sent = info->si_code <= 0;
@@ -103,7 +100,6 @@ static void on_fault(int number, siginfo_t *info, void *context)
   errno = saved;
 }
 
-/* What there was before is known before the handler can be called. */
 static void watch(int number)
 {
   struct sigaction *before = &before_of(number)->action, action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * _dl_find_object() of the C library of GNU since 2.35: which module an address is in, without a lock, also in a handler of
- * signals. The headers of an older library lack it, and so does another one: find_object is weak. */
-#ifndef OS_LINUX_FIND_OBJECT_H
-#define OS_LINUX_FIND_OBJECT_H
+ * glibc's _dl_find_object(), since 2.35: finds the module of an address without a lock, even in a signal handler. Older headers
+ * and other C libraries lack it, so find_object is weak. */
+#ifndef DEBUG_LINUX_FIND_OBJECT_H
+#define DEBUG_LINUX_FIND_OBJECT_H
 
 struct link_map;
 
@@ -15,7 +15,7 @@ typedef struct found_object {
   unsigned long long reserved[7];
 } found_object_t;
 
-/* 0, or less: it is in none. */
+/* Returns 0, or less if no module has the address. */
 extern int find_object(void *pc, found_object_t *found) __asm__("_dl_find_object") __attribute__((weak));
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The memory of the process as the system lists it, for those who look for pointers in all of it. Other threads may unmap what
- * is about to be read, so it is the system that copies. Pages that nobody has touched are passed over: a program may have
- * mapped terabytes. So are pages of files that nobody has written to, but for those of memory that is shared; and the shadows
- * of sanitizers, of which even the list of touched pages has gigabytes. */
+ * Lists the memory of the process for a search for pointers. Other threads may unmap memory before it is read, so the kernel
+ * copies it. Untouched pages are skipped: a program may have mapped terabytes. So are file pages that were never written,
+ * except in shared memory, and sanitizers' shadows, for which the list of touched pages alone takes gigabytes. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -19,7 +18,7 @@ enum { PAGES_AT_ONCE = 256 };
 #define SHADOW_LEAST     ((uint64_t)64 << 30)
 #define UNASKED_MOST     ((size_t)4 << 20)
 #define PAGE_IS_TOUCHED  ((uint64_t)3 << 62) /* in memory, or swapped out */
-#define PAGE_IS_OF_FILES ((uint64_t)1 << 61) /* nobody has written to it here; or it is shared */
+#define PAGE_IS_OF_FILES ((uint64_t)1 << 61) /* not written here, or shared */
 
 static ssize_t read_at(int file, void *buffer, size_t size, uint64_t offset)
 {
@@ -30,11 +29,10 @@ static ssize_t read_at(int file, void *buffer, size_t size, uint64_t offset)
 #endif
 }
 
-/* What a mapping is to those who look for pointers. */
 typedef enum mapping_kind {
   MAPPING_IS_NOTHING,
   MAPPING_IS_PRIVATE,
-  MAPPING_IS_CODE, /* private, of a file, and not written to any more, if it ever was */
+  MAPPING_IS_CODE, /* private, of a file, and no longer writable */
   MAPPING_IS_STACK,
   MAPPING_IS_SHARED
 } mapping_kind_t;
@@ -67,7 +65,7 @@ static void add_pages(stretch_t *stretch, uintptr_t start, uintptr_t end)
   stretch->end = end;
 }
 
-/* False: the system does not say which pages are touched. Those of which `without` says nothing are visited. */
+/* Visits touched pages, except those with the flag `without`. Returns false if the system does not tell which are touched. */
 static bool visit_pages(stretch_t *stretch, int pages, uintptr_t start, uintptr_t end, uint64_t without)
 {
   uint64_t entries[PAGES_AT_ONCE];
@@ -85,8 +83,7 @@ static bool visit_pages(stretch_t *stretch, int pages, uintptr_t start, uintptr_
   return true;
 }
 
-/* Of what is shared, others may have touched the pages, or the process before it was forked; and so all that is in memory is
- * visited. */
+/* Other processes, or the process before it was forked, may have touched shared pages, so all resident ones are visited. */
 static void visit_shared(stretch_t *stretch, uintptr_t start, uintptr_t end)
 {
   unsigned char is_there[PAGES_AT_ONCE];
@@ -101,7 +98,7 @@ static void visit_shared(stretch_t *stretch, uintptr_t start, uintptr_t end)
   }
 }
 
-/* Where the system does not say what is touched, everything is taken to be, but for files that are long. */
+/* Everything counts as touched if the system does not tell, except long files. */
 static void visit_mapping(stretch_t *stretch, int pages, const mapping_t *mapping)
 {
   if (stretch->is_stack != (mapping->kind == MAPPING_IS_STACK))
@@ -118,7 +115,6 @@ static void visit_mapping(stretch_t *stretch, int pages, const mapping_t *mappin
 
 static bool line_begins(const char *line, const char *beginning) { return !strncmp(line, beginning, strlen(beginning)); }
 
-/* Memory that is shared with children, and what programs share by a name that ends with them. */
 static bool is_shared_memory(const char *name)
 {
   static const char *const names[] = {"/dev/zero", "/memfd:", "/SYSV", "/dev/shm/", "/anon_hugepage"};
@@ -143,7 +139,7 @@ static mapping_kind_t kind_of_mapping(const char *access)
   return access[1] == 'w' || !*name ? MAPPING_IS_PRIVATE : MAPPING_IS_CODE;
 }
 
-/* 7f5e0a000000-7f5e0a026000 rw-p 00000000 00:00 0. False: the line is of another kind. */
+/* 7f5e0a000000-7f5e0a026000 rw-p 00000000 00:00 0. Returns false for other lines. */
 static bool begins_mapping(const char *line, mapping_t *mapping)
 {
   const char *access = read_range(line, &mapping->start, &mapping->end);
@@ -160,21 +156,21 @@ extern void __asan_init(void), __hwasan_init(void), __msan_init(void), __tsan_in
 
 static bool has_sanitizer(void) { return __asan_init || __hwasan_init || __msan_init || __tsan_init; }
 
-/* VmFlags: rd wr mr mw me dd nr. Of what no sanitizer's shadow lacks: it is long, is left out of core dumps (dd), and no memory
- * is reserved for it (nr). Programs have such mappings as well, and pointers in them. */
+/* VmFlags: rd wr mr mw me dd nr. Every sanitizer's shadow is long, excluded from core dumps (dd), and without reserved memory
+ * (nr). Programs have such mappings as well, with pointers in them. */
 static bool is_shadow(const mapping_t *mapping, const char *line)
 {
   return has_sanitizer() && strstr(line, " dd") && strstr(line, " nr") &&
          (uint64_t)(mapping->end - mapping->start) >= SHADOW_LEAST;
 }
 
-/* What a device has is no memory (io, pf). */
+/* Device memory (io, pf) is skipped, too. */
 static bool is_no_place(const mapping_t *mapping, const char *line)
 {
   return line_begins(line, "VmFlags:") && (is_shadow(mapping, line) || strstr(line, " io") || strstr(line, " pf"));
 }
 
-/* The longer list says what each mapping is for; not every system has it. */
+/* smaps tells what each mapping is for, but not every system has it. */
 static int open_mappings(void)
 {
   int file = open_file("/proc/self/smaps");
@@ -212,7 +208,7 @@ void os_visit_touched(uintptr_t start, uintptr_t end, os_visit_memory_fn *visit,
   int saved = errno, pages = open_file("/proc/self/pagemap");
   stretch_t stretch = {.visit = visit, .context = context};
   if (!visit_pages(&stretch, pages, start, end, 0)) {
-    stretch.start = stretch.end = 0; /* all of it, then */
+    stretch.start = stretch.end = 0; /* all of it is visited instead */
     add_pages(&stretch, start, end);
   }
   end_stretch(&stretch);
@@ -230,7 +226,7 @@ bool os_copy_memory(void *to, uintptr_t from, size_t size)
   return copied;
 }
 
-/* What Linux has unless it was told otherwise, if it does not say. */
+/* Linux's default. */
 enum { MAPPINGS_USUAL = 65530 };
 
 size_t os_mappings_most(void)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which module has code at an address. The C library of GNU answers that since 2.35 without a lock. An older one, and others,
- * list their modules under one. A static program finds its headers where the system says. The names are weak, for the libraries
- * that lack them. */
+ * Finds the module with code at an address. glibc does that since 2.35 without a lock. Others list their modules under a lock.
+ * A static program finds its headers through the auxiliary vector. Names that libraries may lack are weak. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -34,7 +33,6 @@ static bool is_index(const module_t *module, const table_index_t *index)
          index->count && index_length(index) <= module->end - at;
 }
 
-/* The beginning of the tables themselves. */
 static uint64_t mix_tables(const module_t *module, uint64_t sum)
 {
   const table_index_t *i = module->index;
@@ -43,7 +41,7 @@ static uint64_t mix_tables(const module_t *module, uint64_t sum)
   if (i->section_encoding != SECTION_ENCODING || at < module->start || at > module->end || module->end - at < sizeof words)
     return sum;
   memcpy(words, (const void *)at, sizeof words);
-  uint64_t a = sum, b = 0, c = 0, d = 0; /* whose multiplications do not wait for each other */
+  uint64_t a = sum, b = 0, c = 0, d = 0; /* four sums, so that no multiplication waits for another */
   for (const uint64_t *word = words; word < words + MARK_WORDS; word += 4) {
     a = a * MARK_FACTOR + word[0];
     b = b * MARK_FACTOR + word[1];
@@ -53,11 +51,10 @@ static uint64_t mix_tables(const module_t *module, uint64_t sum)
   return mix_mark(mix_mark(mix_mark(a ^ a >> 32, b), c), d);
 }
 
-/* A library is built again and loaded in place of the old one: it may well have its index at the same address. But it hardly
- * has as many functions, the first and the last of them at the same place, a table that is as long up to the last, and begins
- * the same. If it has, a walk may end early, or tell of calls that were not made. (The notes behind the file's header would
- * tell the two apart, but a program may have made that page inaccessible, and to ask for it takes longer than the frames of a
- * module.) */
+/* The mark tells a library from its rebuilt successor, which may have its index at the same address. It would need as many
+ * functions, the first and last at the same places, a table of the same length, and the same beginning. If so, a walk may end
+ * early or report calls that were not made. (The notes behind the file's header would tell the two apart. But a program may
+ * have made that page inaccessible, and checking takes longer than walking the frames of a module.) */
 void module_set_index(module_t *module, const void *index)
 {
   const table_index_t *i = index;
@@ -77,7 +74,7 @@ typedef struct search {
   module_t *module;
 } search_t;
 
-/* A segment of code holds the address, and the index is within one that is loaded. */
+/* Finds a segment that holds the address, and the index in a loaded one. */
 static int look_at_module(struct dl_phdr_info *info, size_t size, void *context)
 {
   const search_t *search = context;
@@ -102,7 +99,7 @@ static int look_at_module(struct dl_phdr_info *info, size_t size, void *context)
   return holds;
 }
 
-/* How far it is from where it was linked to be. The headers stand behind that of the file, if nothing else is said of them. */
+/* Returns the distance from linked to loaded addresses. The program headers follow the file's, unless stated otherwise. */
 static uintptr_t base_of(const ElfW(Phdr) * headers, size_t count)
 {
   for (size_t i = 0; i < count; i++) {
@@ -131,12 +128,11 @@ static bool names_loader(void)
   return false;
 }
 
-/* A static program allocates in the middle of making ready what find_object() looks at. Later it finds there the code alone,
- * without the index. */
+/* A static program allocates while the data of find_object() is being set up. That never has its index, only its code. */
 static bool is_alone(void)
 {
   enum { UNKNOWN, ALONE, LOADED };
-  static uint32_t known; /* constant once it is set */
+  static uint32_t known; /* constant once set */
   uint32_t kind = __atomic_load_n(&known, __ATOMIC_RELAXED);
   if (unlikely(kind == UNKNOWN)) {
     kind = names_loader() ? LOADED : ALONE;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Files of reports, memory that is shared with other processes, and a signal, on Linux. */
+ * Report files, shared memory, and a signal, on Linux. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#define _FILE_OFFSET_BITS 64 /* with 32 bits, files of more than 2 GiB could not be asked for otherwise */
+#define _FILE_OFFSET_BITS 64 /* allows files of more than 2 GiB on 32-bit systems */
 #include "debug/system.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -56,17 +56,16 @@ void os_remove_file(const char *path)
   errno = saved;
 }
 
-/* ---- memory for others ---- */
+/* ---- shared memory ---- */
 
 enum {
-  ADD_SEALS = 1024 + 9, /* as <linux/fcntl.h> has them, which is not everywhere */
+  ADD_SEALS = 1024 + 9, /* as in <linux/fcntl.h>, which not every system has */
   SEAL_SHRINK = 2,
   MEMORY_CLOEXEC = 1,
   MEMORY_SEALS = 2
 };
 
-/* Its memory is written to, not just there by its length: where there is none this is what says so, and not a signal at the
- * first access. */
+/* Writes the memory instead of setting its length: if there is none, this fails, not the first access with a signal. */
 static int fill_shared(int file, size_t size)
 {
   static const char zeroes[512];
@@ -91,7 +90,7 @@ static int map_shared(os_shared_t *shared, size_t size)
   return 0;
 }
 
-/* Where programs that close descriptors do not look, if it may be so high, and never where a standard file is missing. */
+/* Uses a high descriptor, out of the way of programs that close theirs, and never that of a missing standard file. */
 static int open_shared(const char *name)
 {
   static const int least[] = {500, 200, 60, STDERR_FILENO + 1};

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which file is mapped around an address is read from the list of mappings, and the function from that file's table of symbols,
- * which is searched where it is. Neither the loader nor the C library is asked: they have locks, and a message may have to be
- * said by a thread that another one holding them waits for. */
+ * The list of mappings tells which file is mapped around an address, and that file's symbol table names the function. Neither
+ * the loader nor the C library is called: a holder of their locks may wait for the thread that writes the message. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -22,7 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* ---- the file that is mapped around an address ---- */
+/* ---- mappings ---- */
 
 typedef struct mapping {
   uintptr_t start, end;
@@ -40,7 +39,7 @@ static bool parse_mapping(const char *line, uintptr_t address, mapping_t *mappin
   line = skip_word(skip_word(line));
   mapping->offset = read_hex(&line);
   line = skip_word(line);
-  uint64_t device = read_hex(&line); /* two numbers; the first will do beside the file's */
+  uint64_t device = read_hex(&line); /* major:minor; the major number is enough beside the inode */
   line = skip_word(line);
   mapping->module = device << 48 ^ read_hex(&line);
   line = skip_word(line);
@@ -62,13 +61,13 @@ static bool find_mapping(const void *address, mapping_t *mapping)
   return found && mapping->path[0] == '/';
 }
 
-/* ---- what the file says ---- */
+/* ---- ELF files ---- */
 
-/* A file of the form ELF. It is believed in nothing: each part is looked at only where it lies within. */
+/* An ELF file. It is not trusted: each part is checked to lie within the file. */
 typedef struct image {
   const char *start;
   size_t size;
-  uint64_t module; /* whose it is */
+  uint64_t module; /* the module that it belongs to */
 } image_t;
 
 static const void *part_of(const image_t *image, uint64_t offset, uint64_t size)
@@ -119,7 +118,6 @@ static const ElfW(Shdr) * sections_of(const image_t *image, size_t *count)
   return *count ? part_of(image, head->e_shoff, *count * sizeof(ElfW(Shdr))) : NULL;
 }
 
-/* Where the linker has put what is at an offset of the file. */
 static bool linked_at(const image_t *image, uint64_t offset, size_t *address)
 {
   const ElfW(Ehdr) *head = part_of(image, 0, sizeof *head);
@@ -139,7 +137,7 @@ static bool is_function_around(const ElfW(Sym) * symbol, size_t address)
          address - symbol->st_value < symbol->st_size;
 }
 
-/* Of several names the one that others may use comes first. */
+/* Prefers a global name if there are several. */
 static const ElfW(Sym) * search_symbols(const image_t *image, const ElfW(Shdr) * table, size_t address)
 {
   size_t count = (size_t)(table->sh_size / sizeof(ElfW(Sym)));
@@ -151,7 +149,7 @@ static const ElfW(Sym) * search_symbols(const image_t *image, const ElfW(Shdr) *
   return found;
 }
 
-/* What the compiler has put behind the name of a function that it made another one of is left out: f.constprop.0 is f. */
+/* Drops the suffix of functions that the compiler derived: f.constprop.0 becomes f. */
 static size_t length_of_function(const char *name, size_t most)
 {
   size_t length = 0;
@@ -168,7 +166,7 @@ static void copy_name(char *to, const char *from, size_t most)
   text_finish(&text);
 }
 
-/* The whole table has static functions, too. What was stripped has the other one alone. */
+/* The full table includes static functions. Stripped files have only the dynamic one. */
 static void find_function(const image_t *image, place_t *place)
 {
   size_t count;
@@ -211,7 +209,7 @@ static const char *last_name(const char *path)
   return slash ? slash + 1 : path;
 }
 
-/* The image of the last place is kept for the next: most are of one module. */
+/* The image is kept for the next place: most are in the same module. */
 static void look_up_place(place_t *place, image_t *image)
 {
   mapping_t mapping;
@@ -265,11 +263,11 @@ void place_say(text_t *text, const place_t *place)
   }
 }
 
-/* ---- the lines of the sources ---- */
+/* ---- source lines ---- */
 
 enum { PLACES_AT_ONCE = 64, HEX_SIZE = 20, TOOL_MS_MOST = 10000 };
 
-/* What the tool inherits: not the manager that is preloaded, nor what it was told. */
+/* The tool's environment omits the preloaded manager and its options. */
 static char **environment_of_tool(size_t *bytes)
 {
   size_t count = 0, kept = 0;
@@ -283,7 +281,6 @@ static char **environment_of_tool(size_t *bytes)
   return variables;
 }
 
-/* Its errors are nobody's. */
 static bool spawn(pid_t *process, char *const *arguments, int output)
 {
   posix_spawn_file_actions_t actions;
@@ -302,7 +299,7 @@ static bool spawn(pid_t *process, char *const *arguments, int output)
   return spawned;
 }
 
-/* The two are those of <poll.h> and of the system's timespec. */
+/* As struct pollfd of <poll.h>, and the kernel's timespec. */
 typedef struct wait_for {
   int file;
   short events, happened;
@@ -311,13 +308,12 @@ typedef struct wait_length {
   long seconds, nanoseconds;
 } wait_length_t;
 
-/* False: it takes too long. */
 static bool wait_for_output(int file, uint64_t until_ms)
 {
   for (;;) {
     uint64_t now = os_now_ms(), left = until_ms > now ? until_ms - now : 0;
     if (!left)
-      return false; /* a tool may write without end */
+      return false; /* a tool may write endlessly */
     wait_for_t input = {file, 1 /* POLLIN */, 0};
     wait_length_t length = {(long)(left / 1000), (long)(left % 1000) * 1000000};
     long ready = syscall(SYS_ppoll, &input, 1, &length, NULL, 0);
@@ -328,7 +324,7 @@ static bool wait_for_output(int file, uint64_t until_ms)
   }
 }
 
-/* /home/me/server.c:41 (discriminator 3), or ??:0 where nothing is known */
+/* /home/me/server.c:41 (discriminator 3), or ??:0 if unknown */
 static void take_line(place_t *place, const char *line)
 {
   const char *name = last_name(line), *colon = strrchr(name, ':');
@@ -364,15 +360,14 @@ static void ask_tool(const char *path, uint64_t until_ms, place_t **places, size
   close_file(ends[1]);
   if (spawned) {
     read_answers(ends[0], until_ms, places, count);
-    kill(process, SIGKILL); /* it has ended, or takes too long; a handler of the program's may have waited for it by now */
+    kill(process, SIGKILL); /* it has ended or takes too long; a handler of the program may have waited for it already */
     while (syscall(SYS_wait4, process, NULL, 0, NULL) < 0 && errno == EINTR)
       continue;
   }
   close_file(ends[0]);
 }
 
-/* A module at a time, which is that of the first place that was not asked about. The tool is looked for where the user says
- * (PATH), whom a set-user-ID program must not trust. */
+/* Handles one module at a time, that of the first remaining place. A set-user-ID program must not trust PATH for the tool. */
 void places_find_lines(place_t *places, size_t count)
 {
   int saved = errno;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tables are bytes that somebody else wrote. A reader stops at the end of what it was given: it answers 0 then, for ever, and
- * says that it has failed. So each step reads on, and the last asks once. */
-#ifndef OS_LINUX_READER_H
-#define OS_LINUX_READER_H
+ * Reads tables that other programs wrote. A reader stops at the end of its bytes. It then returns 0 and sets `failed`, so
+ * callers check only once, at the end. */
+#ifndef DEBUG_LINUX_READER_H
+#define DEBUG_LINUX_READER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,7 +34,7 @@ static inline int64_t reader_signed(reader_t *r, size_t size)
   return (int64_t)(reader_bytes(r, size) << unused) >> unused;
 }
 
-/* Seven bits a byte, the lowest first. `*end_bit` is the first that nothing was said of, and the last byte is returned. */
+/* Seven bits per byte, the lowest first. `*end_bit` is the first bit beyond the value. Returns the last byte. */
 static inline uint8_t reader_leb(reader_t *r, uint64_t *value, unsigned *end_bit)
 {
   uint8_t byte;

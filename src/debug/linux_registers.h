@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
- *
- * Registers as each machine has them: at a place of the code, in a frame, and where a signal has put them. */
-#ifndef OS_LINUX_REGISTERS_H
-#define OS_LINUX_REGISTERS_H
+ * Machine-dependent registers: at a place of the code, in a frame, and where a signal stored them. */
+#ifndef DEBUG_LINUX_REGISTERS_H
+#define DEBUG_LINUX_REGISTERS_H
 
 #include "debug/linux_seen.h"
 #include "debug/linux_tables.h"
@@ -23,7 +22,7 @@ static inline void set_register(registers_t *registers, unsigned column, uintptr
   registers->known |= BIT(column);
 }
 
-/* The machine may have signed it, which its highest bits say. The hint does nothing elsewhere. */
+/* The machine may have signed the address in its highest bits. The hint does nothing elsewhere. */
 static inline uintptr_t without_signature(uintptr_t address)
 {
 #ifdef __aarch64__
@@ -35,7 +34,7 @@ static inline uintptr_t without_signature(uintptr_t address)
 #endif
 }
 
-/* Those that a call leaves alone, as they are at `*pc`, which is in the function that this becomes a part of. */
+/* Stores the registers that a call preserves, as they are at `*pc`, which is in the function that this is inlined into. */
 static ALWAYS_INLINE void capture(registers_t *registers, uintptr_t *pc)
 {
 #ifdef __aarch64__
@@ -57,7 +56,7 @@ static ALWAYS_INLINE void capture(registers_t *registers, uintptr_t *pc)
 #endif
 }
 
-/* As they are behind the call that returns to `from`. False: the frame is none of that function. */
+/* Stores the registers as they are behind the call that returns to `from`. False: the frame is not that function's. */
 static inline bool registers_of_caller_at(registers_t *registers, const void *const *frame, const void *from)
 {
 #ifdef __x86_64__
@@ -74,7 +73,7 @@ static inline bool registers_of_caller_at(registers_t *registers, const void *co
 #endif
 }
 
-/* ---- where a signal returns, and where it has put them ---- */
+/* ---- signal frames ---- */
 
 #ifdef __aarch64__
 static const uint8_t sigreturn_code[] = {0x68, 0x11, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4}; /* mov x8, #139; svc #0 */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * To change the signal mask in a way that there is none, the kernel first reads the new mask, and then refuses. That takes a
- * fifth of the time of process_vm_readv() (99 ns and 448), which some systems refuse. Valgrind would report it, and has its own
- * idea of what comes first, as emulators may. */
+ * The kernel reads a new signal mask before it refuses an invalid way of changing the mask. That makes a test for readable
+ * memory that takes 99 ns, against 448 ns for process_vm_readv(), which some systems refuse. Valgrind would report it, and has
+ * another order, as emulators may. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -16,7 +16,7 @@
 #ifdef HAS_TABLES
 
 typedef enum looking { LOOKING_IS_UNKNOWN, LOOKING_BY_MASK, LOOKING_BY_COPY, LOOKING_IS_REFUSED } looking_t;
-static uint32_t looking; /* constant once it is known: every thread that finds out finds the same */
+static uint32_t looking; /* constant once known: all threads find the same */
 
 static int error_of_mask_at(uintptr_t address)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The stack of a thread. Where it is not walked by the tables (linux_walk.c), the unwinder of gcc and clang does it. That is in
- * a library which a program in C does not have. It is opened when stacks are asked for, and before: opening takes memory and
- * the loader's locks, which an allocation must not. Both the unwinder and the loader are weak names here, so that a static
- * program goes without. */
+ * Stacks of threads. If the tables cannot be walked (linux_walk.c), the unwinder of gcc and clang does it. It is in a library
+ * that C programs lack. That is opened before stacks are needed: opening takes memory and the loader's locks, which an
+ * allocation must not. The names of the unwinder and the loader are weak, so that static programs work without them. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -20,7 +19,7 @@
 #include <unistd.h>
 #include <unwind.h>
 
-enum { PASSED_MOST = 64 }; /* frames between the one that is asked about and this file: the manager nests by some twenty */
+enum { PASSED_MOST = 64 }; /* frames between `from` and this file; the manager nests some twenty */
 
 #ifdef HAS_TABLES
 
@@ -34,7 +33,7 @@ static void take_frames(const void *const *frame, const void *from, os_stack_t *
 
 #elif defined __ARM_EABI_UNWINDER__
 
-/* There it has other names, and tables only where a compiler was asked for them. */
+/* The unwinder has other names there, and tables only on request. */
 void os_load_stacks(void) {}
 static void take_frames(const void *const *frame, const void *from, os_stack_t *stack) { (void)frame, (void)from, (void)stack; }
 
@@ -49,19 +48,17 @@ static void take_frames(const void *const *frame, const void *from, os_stack_t *
 typedef _Unwind_Reason_Code unwind_t(_Unwind_Trace_Fn visit, void *context);
 typedef __typeof__(_Unwind_GetIP) get_address_t;
 
-/* The first is set last. */
+/* `unwind` is set last. */
 static unwind_t *unwind;
 static get_address_t *get_address;
 static uintptr_t unwinder_start, unwinder_end; /* its module */
 
 static void *find_in_unwinder(void *library, const char *name) { return library && dlsym ? dlsym(library, name) : NULL; }
 
-/* This library may be the first of all that the loader begins. The C library has its variables then, and not yet their values.
- */
+/* This library may be the first that the loader begins, before the C library's variables have their values. */
 static bool c_library_has_begun(void) { return environ || (program_invocation_name && *program_invocation_name); }
 
-/* The loader of a static program would open another C library beside its own. An unwinder that it has inside frees what it
- * knows of the program while it holds the lock that a stack needs. */
+/* A static program's loader would open a second C library. Its own unwinder frees memory under a lock that a stack needs. */
 static bool is_static(void) { return getauxval(AT_BASE) == 0; }
 
 static int note_unwinder(struct dl_phdr_info *info, size_t size, void *function)
@@ -119,7 +116,7 @@ static _Unwind_Reason_Code take_frame(struct _Unwind_Context *context, void *arg
   return address && stack->count < stack->most ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
-/* Should the unwinder allocate, that block's stack is not taken: it has a lock then, which the walk would wait for. */
+/* No stack is taken for a block that the unwinder allocates: it holds a lock that the walk would wait for. */
 static bool is_of_unwinder(const void *from) { return (uintptr_t)from - unwinder_start < unwinder_end - unwinder_start; }
 
 static void take_frames(const void *const *frame, const void *from, os_stack_t *stack)
@@ -138,8 +135,7 @@ static void take_frames(const void *const *frame, const void *from, os_stack_t *
 
 #endif
 
-/* Where the unwinder does not come by `from` (code without tables, or a frame that was left by a tail call) the address alone
- * is known. */
+/* Stores `from` alone if the unwinder does not reach it (code without tables, or a frame that was left by a tail call). */
 void os_take_stack_at(const void *const *frame, const void *from, os_stack_t *stack)
 {
   stack->count = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The index is searched for the entry of a function, and its program is run up to the place that is asked about: it tells row
- * by row what changes from one place of the code to the next. */
+ * Searches the index for the entry of a function and runs its program up to the wanted place. The program tells row by row what
+ * changes from one place of the code to the next. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -11,7 +11,7 @@
 
 #ifdef HAS_TABLES
 
-/* How an address is written (DW_EH_PE): the low half says in which form, the high one what it is relative to. */
+/* Pointer encodings (DW_EH_PE): the low half is the format, the high half what the address is relative to. */
 enum { PE_ABSPTR, PE_ULEB128, PE_UDATA2, PE_UDATA4, PE_UDATA8, PE_SLEB128 = 9, PE_SDATA2, PE_SDATA4, PE_SDATA8 };
 enum { PE_FORM = 0x0f, PE_RELATIVE = 0xf0, PE_PCREL = 0x10 };
 
@@ -50,7 +50,7 @@ static uintptr_t read_address(reader_t *r, uint8_t encoding)
 
 /* ---- the index ---- */
 
-/* The entry of the last function that begins at the place or before it. NULL: they all begin behind. */
+/* Returns the entry of the last function that begins at or before the place. NULL: all begin behind it. */
 static const uint8_t *search_index(const table_index_t *index, uintptr_t pc)
 {
   int64_t place = (int64_t)(pc - (uintptr_t)index);
@@ -81,7 +81,7 @@ typedef struct fde {
   reader_t program;
 } fde_t;
 
-/* What an entry has behind its length. Where nothing may be read, the reader has failed already. */
+/* Returns a reader of the bytes behind an entry's length. It has failed if the entry is outside the module. */
 static reader_t open_entry(const module_t *module, uintptr_t at)
 {
   reader_t r = {(const uint8_t *)at, (const uint8_t *)module->end, at < module->start || at > module->end};
@@ -92,8 +92,8 @@ static reader_t open_entry(const module_t *module, uintptr_t at)
   return r;
 }
 
-/* Letter by letter: how addresses are written, the personality, the language's data, a signal frame, the key that signs return
- * addresses, and tagged memory. Of what is not known, the rest of the augmentation is not understood either. */
+/* Letters: the encoding of addresses, the personality, the language's data, a signal frame, the key that signs return
+ * addresses, and tagged memory. Nothing behind an unknown letter can be understood. */
 static void read_augmentation(reader_t *r, const char *letters, cie_t *cie)
 {
   for (; *letters && !r->failed; letters++)
@@ -163,7 +163,7 @@ static bool find_fde(const module_t *module, uintptr_t pc, fde_t *fde)
 /* ---- programs ---- */
 
 enum {
-  CFA_ADVANCE_LOC = 0x40, /* the first three have an operand in their low bits */
+  CFA_ADVANCE_LOC = 0x40, /* these three have an operand in their low bits */
   CFA_OFFSET = 0x80,
   CFA_RESTORE = 0xc0,
   CFA_NOP = 0x00,
@@ -195,13 +195,13 @@ enum {
   CFA_GNU_NEGATIVE_OFFSET_EXTENDED
 };
 
-enum { REMEMBERED_MOST = 4 }; /* compilers have one, around each epilogue in the middle of a function */
+enum { REMEMBERED_MOST = 4 }; /* compilers use one, around each epilogue inside a function */
 
 typedef struct program {
   const module_t *module;
   const cie_t *cie;
   reader_t r;
-  uintptr_t location, pc; /* the row is made for a place, and wanted of one */
+  uintptr_t location, pc; /* the row's place, and the wanted one */
   row_t *row;
   unsigned remembered_count;
   row_t initial, remembered[REMEMBERED_MOST];
@@ -213,7 +213,7 @@ static int32_t checked(program_t *p, int64_t value)
   return (int32_t)value;
 }
 
-/* Of registers that have no column nobody asks. */
+/* Registers without a column are not needed. */
 static void set_rule(program_t *p, uint64_t column, rule_t rule, int64_t value)
 {
   if (column >= COLUMNS)
@@ -230,7 +230,7 @@ static void set_initial_rule(program_t *p, uint64_t column)
 
 static int64_t factored(program_t *p, uint64_t offset) { return (int64_t)(offset * (uint64_t)p->cie->data_factor); }
 
-/* Where it stands in the module; its length comes first. */
+/* Returns the offset of an expression in the module. Its length comes first. */
 static int64_t read_expression(program_t *p)
 {
   int64_t where = (int64_t)((uintptr_t)p->r.at - p->module->start);
@@ -268,10 +268,9 @@ static void recall(program_t *p)
     *p->row = p->remembered[--p->remembered_count];
 }
 
-/* A signed return address is known by its look, so nobody has to keep account of where it is signed. */
+/* A signed return address is recognized by its bits, so no state is kept. */
 static void negate_ra_state(program_t *p) { p->r.failed |= !RETURNS_BY_REGISTER; }
 
-/* False: it is none of these. */
 static bool run_for_location(program_t *p, uint8_t opcode)
 {
   switch (opcode) {
@@ -397,7 +396,7 @@ static void run_one(program_t *p)
   }
 }
 
-/* What stands behind the step to a later place is not of this one. */
+/* Rules behind the step to a later place do not apply to this one. */
 static bool run_program(program_t *p, reader_t program)
 {
   p->r = program;
@@ -411,7 +410,7 @@ bool table_find_row(const module_t *module, uintptr_t pc, row_t *row)
   fde_t fde;
   if (!find_fde(module, pc, &fde))
     return false;
-  program_t p; /* not cleared: most of it is rows that nobody remembers */
+  program_t p; /* not cleared: most of it is unused remembered rows */
   p.module = module;
   p.cie = &fde.cie;
   p.location = fde.start;

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: MIT
  *
- * The compiler's own unwinder takes a lock under which it allocates, reads what a return address points to even where that was
- * made up, and needs ten times as long for a frame. So it is not asked here.
+ * Walks a stack without the compiler's unwinder, which takes a lock under which it allocates, reads the target even of invalid
+ * return addresses, and needs ten times as long for a frame.
  *
- *   Most rows say: the CFA is so many words above the stack or frame pointer, the return address and the caller's frame pointer
- *   are so many words below it. That is a step, of 64 bits, and a table keeps steps by the place of the code.
+ * Most rows say that the CFA is a number of words above the stack or frame pointer, and that the return address and the
+ * caller's frame pointer are at fixed words below the CFA. That is a step, of 64 bits, and a table caches steps by code
+ * address.
  *
- *   Steps forget all other registers. A frame that needs one has the walk begin again, by rows alone. (Of compilers' code at
- *   calls none does; the loader's does.)
+ * Steps drop all other registers. If a frame needs one, the walk starts over, by rows alone. (Compilers' code at calls never
+ * needs one; the loader's does.)
  *
- *   A word of the stack is read only in a page that was seen: that of the stack pointer, or one that the system was asked about
- *   in the same walk. So what stands in a step, a table or a frame may be wrong, and the walk ends early, or tells of calls
- *   that were not made. It faults only where another thread unmaps a page in the moment after it was seen, beyond the end of a
- *   stack that has no end in its tables. Nothing is known from one walk to the next: where a stack was may be none.
+ * A word of the stack is read only in a checked page: that of the stack pointer, or one that the kernel was asked about in the
+ * same walk. So wrong contents of a step, a table or a frame only end the walk early, or report calls that were not made. A
+ * fault needs another thread that unmaps a page just after the check, beyond the end of a stack whose tables have no end. No
+ * check is remembered between walks: stacks go away.
  *
- *   The frames go up the stack, but for those of signals, which may have a stack of their own.
+ * Frames go up the stack, except those of signals, which may have a stack of their own.
  *
- * The tables of a module are read without a question. It has code whose call has not returned, so it stays loaded, unless the
- * word that leads there is no return address and somebody unloads the module at that very moment. */
+ * The tables of a module are read without a check. Its code has an unfinished call, so it stays loaded, unless the word that
+ * leads there is no return address and the module is unloaded at that very moment. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -33,10 +34,10 @@
 typedef struct walk {
   registers_t registers;
   uintptr_t pc;
-  bool is_return; /* the call is before it, and may be the last of its function */
+  bool is_return; /* the call is in front of it, and may be the last instruction of its function */
   bool by_rows, lacks_register;
-  seen_t seen, code;       /* of the stack, and of code that is in no module */
-  module_t module, before; /* that the last place was in, and the one that was left for it: calls go to and fro */
+  seen_t seen, code;       /* of the stack, and of code outside modules */
+  module_t module, before; /* current module, and the one before it: calls go to and fro */
 } walk_t;
 
 static inline bool read_stack(walk_t *w, uintptr_t address, uintptr_t *word) { return seen_read(&w->seen, address, word); }
@@ -49,14 +50,13 @@ typedef enum step_kind { STEP_IS_NONE, STEP_LEADS_ON, STEP_ENDS } step_kind_t;
 
 typedef struct step {
   uint16_t cfa_words;              /* above the base */
-  uint16_t return_words, fp_words; /* below the CFA; 0: it is in its register still */
+  uint16_t return_words, fp_words; /* below the CFA; 0: still in its register */
   uint8_t base_column, kind;
 } step_t;
 _Static_assert(sizeof(step_t) == sizeof(uint64_t), "a step is one word of the table");
 
-/* Threads write beside each other, and beside readers. The second word is the place, mixed, and the step: two words of
- * different writers do not fit together. The place is mixed with the mark of the module, so that a module in place of another
- * does not find the other's steps. */
+/* Threads write concurrently with each other and with readers. The second word is the mixed place XOR the step, so words of
+ * different writers do not match. Mixing in the module's mark keeps a replaced module's steps from use. */
 enum { KEPT_LOG2 = 13 };
 static struct {
   uint64_t step, place_and_step;
@@ -83,14 +83,13 @@ static void keep_step(uint64_t mixed_place, step_t step)
   __atomic_store_n(&kept_steps[at].place_and_step, mixed_place ^ word, __ATOMIC_RELAXED);
 }
 
-/* False: it is no multiple of a word, or too far. */
 static bool in_words(int64_t offset, uint16_t *words)
 {
   *words = (uint16_t)(offset / WORD);
   return offset > 0 && offset % WORD == 0 && offset / WORD <= UINT16_MAX;
 }
 
-/* How many words below the CFA a register is saved, or 0. False: it is neither saved there nor in its register. */
+/* Finds how many words below the CFA a register is saved; 0: it is in its register. Returns false if it is elsewhere. */
 static bool is_saved_below(const row_t *row, unsigned column, uint16_t *words)
 {
   *words = 0;
@@ -118,7 +117,7 @@ static inline bool lacks(walk_t *w, unsigned column)
   return is_missing;
 }
 
-/* A frame that keeps its return address in the register can be the innermost alone, or one that a signal interrupted. */
+/* Only the innermost frame, or one that a signal interrupted, can have its return address still in the register. */
 static inline bool find_caller_pc(walk_t *w, step_t step, uintptr_t cfa, uintptr_t *pc)
 {
   if (!RETURNS_BY_REGISTER || step.return_words)
@@ -127,7 +126,6 @@ static inline bool find_caller_pc(walk_t *w, step_t step, uintptr_t cfa, uintptr
   return !w->is_return;
 }
 
-/* What else was known of registers is not known of the caller's. */
 static inline void set_caller(walk_t *w, step_t step, uintptr_t cfa)
 {
   registers_t *r = &w->registers;
@@ -176,7 +174,6 @@ static bool find_cfa(walk_t *w, const row_t *row, uintptr_t *cfa)
   return true;
 }
 
-/* False: what the register was is not known. */
 static bool find_register(walk_t *w, const row_t *row, unsigned column, uintptr_t cfa, uintptr_t *value)
 {
   int32_t operand = row->values[column];
@@ -205,7 +202,7 @@ static bool find_register(walk_t *w, const row_t *row, unsigned column, uintptr_
   }
 }
 
-/* Where the row does not say otherwise, the stack pointer of the caller is the CFA. */
+/* The caller's stack pointer is the CFA unless the row says otherwise. */
 static registers_t registers_of_caller(walk_t *w, const row_t *row, uintptr_t cfa)
 {
   registers_t caller = {.known = 0};
@@ -236,7 +233,7 @@ static bool take_row(walk_t *w, const row_t *row)
   return true;
 }
 
-/* ---- signals, where the C library or the kernel has no table for them ---- */
+/* ---- signals without tables in the C library or the kernel ---- */
 
 static bool is_at_sigreturn(uintptr_t pc)
 {
@@ -248,7 +245,6 @@ static bool is_at_sigreturn(uintptr_t pc)
   return !memcmp((const char *)words + (pc - start), sigreturn_code, sizeof sigreturn_code);
 }
 
-/* The kernel has put there what the registers were. */
 static bool take_signal(walk_t *w)
 {
   uintptr_t context = w->registers.values[SP_COLUMN] + CONTEXT_AT, value;
@@ -290,7 +286,7 @@ NOINLINE static bool step_by_row(walk_t *w, uint64_t mixed_place)
   return take_step(w, step);
 }
 
-/* False: the frame is the last one. */
+/* Returns false if this is the last frame to store. */
 static inline bool add_frame(walk_t *w, const void *from, os_stack_t *stack)
 {
   if (stack->count || (const void *)w->pc == from)
@@ -306,8 +302,8 @@ static const uint8_t pops_frame[] = {0x5d, 0xc3};                   /* pop %rbp;
 static const uint8_t skips_word[] = {0x48, 0x83, 0xc4, 0x08, 0xc3}; /* add $8, %rsp; ret */
 #endif
 
-/* CPython calls its evaluator from code that it makes at run time, one piece for each function, so that perf(1) sees which it
- * is. No module has a table for it; but of the call's return address it is enough to see that it only pops two words. */
+/* CPython calls its evaluator from code that it generates, one piece for each function, so that perf(1) can name it. No module
+ * has a table for that code. But it is enough to recognize that it only pops two words after the call. */
 static bool take_trampoline(walk_t *w, const void *from, os_stack_t *stack)
 {
   uintptr_t start = round_down(w->pc, WORD), words[2], sp = w->registers.values[SP_COLUMN], fp, pc;
@@ -341,7 +337,7 @@ static void walk(walk_t *w, const void *from, unsigned passed_most, os_stack_t *
     continue;
 }
 
-/* The registers are taken here, so this frame has to stay until the walk is over. */
+/* The registers are captured here, so this frame must stay until the walk is over. */
 NOINLINE static bool take_all(const void *const *frame, const void *from, unsigned passed_most, os_stack_t *stack, bool by_rows)
 {
   walk_t w;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- *
- * Memory may be what is damaged, and the thread may hold any lock, so nothing here allocates or locks. */
+ * Memory may be damaged and the thread may hold any lock, so nothing here allocates or takes a lock. */
 #include "debug/messages.h"
 #include "base/text.h"
 #include "debug/places.h"
@@ -15,8 +14,8 @@ static bool is_shared(const char *file)
   return *file != '\0';
 }
 
-/* Frames of the manager itself may come first, and say nothing. Where the program has it inside, nothing tells which they are,
- * so there are more. False: nothing was said. */
+/* Leading frames of the manager are uninformative and skipped. They cannot be recognized if the program contains the manager,
+ * so more frames are named then. Returns false if none was named. */
 static bool say_frames(text_t *text, const char *before, const frames_told_t *told, size_t most, size_t most_inside)
 {
   place_t own = {.address = (const char *)(uintptr_t)say_frames + 1};

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- *
- * The debug library: what heap/observer.h promises. */
+ * Implements heap/observer.h. */
 #include "debug/export.h"
 #include "debug/guard_pages.h"
 #include "debug/leaks.h"
@@ -26,7 +25,7 @@ static bool is_sample(const heap_t *heap, const request_t *r)
   return r->drawn || (settings.guard_sample && sample_is_due(sample_blocks(heap, c)));
 }
 
-/* A request is counted once, however often it is tried, and whatever heap of a chain of overflows serves it. */
+/* A request is counted once, however often it is tried, and whichever heap of an overflow chain serves it. */
 static bool is_for_profile(request_t *r)
 {
   if (!r->counted) {
@@ -36,7 +35,7 @@ static bool is_for_profile(request_t *r)
   return r->in_profile;
 }
 
-/* What no class serves is taken as ever, and enters the profile afterwards. */
+/* A request without a class is served as usual and enters the profile afterwards. */
 NOINLINE static void *take_in_profile(heap_t *heap, request_t *r)
 {
   KEEPS_FRAME();
@@ -66,7 +65,6 @@ static turn_t whose_turn(thread_t *thread, size_t size_class)
   return profile_under_way() ? TURN_COUNT : TURN_USUAL;
 }
 
-/* Blocks that are fetched from the bin are drawn for samples, or the thread is to begin counting. */
 static bool observes_all(void) { return settings.guard_sample || profile_under_way(); }
 
 /* ---- heaps ---- */

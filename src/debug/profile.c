@@ -42,7 +42,7 @@ bool profile_counts(thread_t *thread, size_t size)
     return draw_distance() <= size;
   if (unlikely(thread->counts != number))
     start_counting(thread, number);
-  if (unlikely(!thread->counts)) /* there is no memory for that */
+  if (unlikely(!thread->counts)) /* there is no memory for counting */
     return draw_distance() <= size;
   if (thread->count_left > size) {
     thread->count_left -= size;
@@ -54,12 +54,10 @@ bool profile_counts(thread_t *thread, size_t size)
 
 /* ---- blocks ----
  *
- * A sample of a class is as large as any block of it: realloc() has to grow, shrink and move the one as the other, or the
- * blocks that it leaves in the profile would not stand for those that it leaves in slabs. Where blocks have heads each
- * realloc() moves them, and a sample is as large as was asked. */
+ * A sample has the size of any block of its class: realloc() must treat it alike, or the samples that realloc() leaves in place
+ * would not represent blocks in slabs. If blocks have heads, each realloc() moves them, and a sample has the requested size. */
 
-/* Programs keep pointers to the end of a block, and a search for leaks is not to find another there: no block fills its last
- * page. */
+/* No block fills its last page: programs keep pointers to its end, which must not lead a leak search to another block. */
 static size_t pages_bytes(size_t size, size_t alignment)
 {
   size_t page = os_page_size();
@@ -97,13 +95,13 @@ static size_t largest_in_pages(size_t bytes) { return max_size(round_down(bytes,
 static const apart_source_t pages_source = {
   .take = take_in_pages, .bytes = pages_bytes, .largest = largest_in_pages, .give = give_in_pages, .as_class = true};
 
-/* As profilers by OpenTelemetry's contract understand it. */
+/* Probes in the form that OpenTelemetry profilers expect. */
 static void tell_of_sample(const void *block, size_t size)
 {
   PROBE3(otel_memory, alloc, block, (uint64_t)size, sampling_weight(size, profile_sample_bytes()));
 }
 
-/* The entry comes first, because no stack is taken within a gate. Nobody can free the block before it leads there. */
+/* The entry is made first, because no stack is taken inside a gate. No thread can free the block before it has its entry. */
 void *profile_take(heap_t *heap, size_t size, size_t alignment, const char *call, const void *caller, block_past_t *past,
                    size_t *usable)
 {
@@ -143,9 +141,9 @@ void profile_note_resized(heap_t *heap, void *block, size_t size, const void *ca
     large_note_entry(block, NULL);
 }
 
-/* ---- beginning and end ---- */
+/* ---- start and stop ---- */
 
-/* A thread that needs nothing but its spares begins to count at the next of them. */
+/* Hides the spares while a profile runs, so that a thread that uses only spares begins to count. */
 static void hide_spares(bool counts) { __atomic_store_n(&spare_size_at_once, counts ? 0 : SPARE_SIZE_MOST, __ATOMIC_RELAXED); }
 
 static void set_apart(heap_t *heap, bool counts)
@@ -161,7 +159,7 @@ static uint32_t next_number(void)
   return last;
 }
 
-/* The manager is coming up, so the default heap is all that there is, and no thread has a record. */
+/* The manager is coming up: only the default heap exists, and no thread has a record. */
 void profile_start_first(void)
 {
   profile_forget_lines(settings.sample_bytes ? settings.sample_bytes : PROFILE_SAMPLE_BYTES);
@@ -174,7 +172,7 @@ void profile_start_first(void)
 
 void profile_begin_heap(heap_t *heap) { set_apart(heap, true); }
 
-/* The number is there before the heaps are told: one that is made meanwhile enters their list before, and is told, or after. */
+/* The number is set before the heaps are told: a heap that is created meanwhile is told here or when it enters the list. */
 int profile_start(uint64_t sample_bytes)
 {
   os_load_stacks();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A table of chains, under one lock: blocks that are in a profile are few. Only the live blocks of a line are counted down
- * without it. Lines are used again by the next profile, unless a block still leads to them. */
+ * One lock protects a hash table, because sampled blocks are few. Only live blocks are counted down without the lock. The next
+ * profile reuses lines that no block leads to. */
 #include "debug/profile_lines.h"
 #include "base/shared.h"
 #include "debug/sampling.h"
@@ -12,12 +12,12 @@
 
 enum {
   CHAINS_OF_LINES_LOG2 = 12,
-  LENGTHS_LOG2 = 3 /* lengths of blocks to a doubling: readers of a profile reckon with their mean */
+  LENGTHS_LOG2 = 3 /* block lengths to a doubling: readers of a profile use their mean */
 };
 
 typedef struct line {
   struct line *next;
-  const heap_t *heap; /* NULL: of heaps that are gone */
+  const heap_t *heap; /* NULL: of destroyed heaps */
   uint16_t length;
   bool is_old; /* of a profile that has ended */
   profile_line_t of;
@@ -26,7 +26,7 @@ typedef struct line {
 struct profile_entry {
   line_t *line;
   size_t size;
-  uint64_t weight; /* the bytes that it stands for */
+  uint64_t weight; /* bytes that it represents */
 };
 
 lock_t profile_lock;
@@ -90,7 +90,7 @@ static void count_live(line_t *line, uint64_t bytes)
   __atomic_fetch_add(&line->of.live_bytes, bytes, __ATOMIC_RELAXED);
 }
 
-/* The blocks come last: a line without live blocks may become another at once. */
+/* The block count is last: a line without live blocks may be reused at once. */
 static void count_dead(line_t *line, uint64_t bytes)
 {
   __atomic_fetch_sub(&line->of.live_bytes, bytes, __ATOMIC_RELAXED);
@@ -103,7 +103,7 @@ static void count_allocated(line_t *line, uint64_t blocks, uint64_t bytes)
   line->of.bytes += bytes;
 }
 
-/* A line that was the heap's alone so far joins another, or becomes the line of those that are gone. */
+/* Merges a line of a destroyed heap into that of all destroyed heaps, or makes it that line. */
 static void leave_to_the_gone(line_t *line)
 {
   line_t **chain = line_chain(line->of.site, NULL, line->length), *to = find_line(*chain, line->of.site, NULL, line->length);
@@ -119,8 +119,7 @@ static void leave_to_the_gone(line_t *line)
   *chain = line;
 }
 
-/* A heap that has no lines yet has the record of one that is gone, with all of its blocks. So nothing has to be done when heaps
- * are destroyed, and lines are no more than heaps that there were at once have places. */
+/* A heap that has no lines yet reuses the record of a destroyed one, whose lines end here. So destroying a heap is free. */
 static void end_lines_of(const heap_t *heap)
 {
   for (size_t i = 0; i < (size_t)1 << CHAINS_OF_LINES_LOG2; i++)
@@ -172,7 +171,7 @@ void profile_leave(profile_entry_t *entry, const void *block)
   end_entry(entry);
 }
 
-/* The line may be another profile's by now: then it counts what it had allocated no more. */
+/* If the line belongs to another profile by now, its allocations are no longer this block's. */
 void profile_cancel(profile_entry_t *entry)
 {
   lock_acquire(&profile_lock);
@@ -182,7 +181,7 @@ void profile_cancel(profile_entry_t *entry)
   end_entry(entry);
 }
 
-/* Old lines are looked at once more at each new profile, until nothing leads to them. */
+/* Old lines are checked again at each new profile, until no block leads to them. */
 void profile_forget_lines(uint64_t sample_bytes)
 {
   static line_t *old;
@@ -207,7 +206,7 @@ void profile_forget_lines(uint64_t sample_bytes)
   lock_release(&profile_lock);
 }
 
-/* ---- for readers ---- */
+/* ---- readers ---- */
 
 static size_t copy_bytes(size_t lines) { return round_up(lines * sizeof(profile_copied_t) + 1, os_page_size()); }
 
@@ -220,7 +219,7 @@ static profile_line_t line_now(const line_t *line)
   return (profile_line_t){line->of.site, live ? blocks : 0, live ? bytes : 0, line->of.blocks, line->of.bytes};
 }
 
-/* A heap that has ended keeps its name until another has its record, and that has no lines at first. */
+/* A destroyed heap keeps its name until another heap reuses the record, which has no lines at first. */
 static void copy_line(profile_copied_t *to, const line_t *line)
 {
   to->of = line_now(line);
@@ -229,7 +228,7 @@ static void copy_line(profile_copied_t *to, const line_t *line)
   to->heap[HEAP_NAME_SIZE - 1] = '\0';
 }
 
-/* More lines may have come since they were counted. */
+/* Lines may have been added since they were counted. */
 static bool copy_if_room(const heap_t *heap, profile_copy_t *copy)
 {
   bool room = copy_bytes(line_count) <= copy->mapped;

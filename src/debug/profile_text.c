@@ -35,7 +35,6 @@ static void say_counts(text_t *text, const profile_line_t *line)
   text_string(text, "] @");
 }
 
-/* The longest line fits in the buffer, and is written by itself. */
 static void write_line(writer_t *writer, const profile_line_t *line)
 {
   const void *const *frames;
@@ -49,7 +48,7 @@ static void write_line(writer_t *writer, const profile_line_t *line)
   flush_text(writer);
 }
 
-/* # heap "sessions": a comment to those who know nothing of heaps. It holds for the lines up to the next. */
+/* Writes a comment, # heap "sessions", which holds for the lines up to the next one. */
 static void write_heap_name(writer_t *writer, const char *name)
 {
   text_string(&writer->text, "# heap ");
@@ -69,8 +68,8 @@ static profile_line_t total_of(const profile_copy_t *copy)
   return sum;
 }
 
-/* Blocks and bytes are those in the profile. Readers reckon from them and from the mean distance, which stands at the end of
- * the first line, how many there were in the program. If each byte is a sample there is nothing to reckon. */
+/* Blocks and bytes are those of the samples. Readers scale them up by the mean distance between samples, at the end of the
+ * first line. No scaling is needed if each byte is a sample. */
 static void write_lines(writer_t *writer, const profile_copy_t *copy)
 {
   profile_line_t sum = total_of(copy);
@@ -91,7 +90,7 @@ static void write_lines(writer_t *writer, const profile_copy_t *copy)
   flush_text(writer);
 }
 
-/* Nothing is written with the lock held: the file may be a pipe that this very process reads. */
+/* Nothing is written under the lock: the file may be a pipe that this process reads. */
 static int write_copy(profile_copy_t *copy, int file)
 {
   writer_t writer = {.file = file};
@@ -109,15 +108,14 @@ int profile_write(const heap_t *heap, int file)
   return error ? error : write_copy(&copy, file);
 }
 
-/* ---- the file of an option ---- */
+/* ---- the option's file ---- */
 
-/* Somebody asked for the file, and nobody has begun to write it since. */
+/* The file was requested, and no thread has begun to write it since. */
 bool profile_is_asked;
 static bool is_being_written;
 
 enum { PATH_SIZE = OPTION_PATH_SIZE + 64 };
 
-/* The path of the file, with something behind it. */
 static void file_path(char path[PATH_SIZE], const char *suffix)
 {
   option_path(path, PATH_SIZE, settings.profile_file);
@@ -134,8 +132,7 @@ static int write_to_path(profile_copy_t *copy, const char *path)
   return error;
 }
 
-/* A process that is killed meanwhile leaves what was there before. A folder may take no other file, and what is no file of a
- * disk is written to. */
+/* A process that is killed meanwhile leaves the old file. Files that cannot be replaced in this way are overwritten. */
 static int write_beside(profile_copy_t *copy)
 {
   char path[PATH_SIZE], beside[PATH_SIZE];
@@ -149,7 +146,6 @@ static int write_beside(profile_copy_t *copy)
   return error ? os_remove_file(beside), error : os_rename_file(beside, path);
 }
 
-/* EBUSY: without `waits`, and the profile is being changed. */
 static int write_to_file(bool waits)
 {
   profile_copy_t copy;
@@ -161,7 +157,7 @@ static int write_to_file(bool waits)
   return error;
 }
 
-/* Once: the next peak, and the end of the program, would fail as this one did. */
+/* Warns once: later writes would fail in the same way. */
 static void say_if_lost(int error)
 {
   static bool is_said;
@@ -172,14 +168,13 @@ static void say_if_lost(int error)
   warn_at_exit(path, PROFILE_IS_LOST);
 }
 
-/* Who finds that somebody writes leaves it to him: he looks again when he is done. */
+/* A thread that finds another one writing leaves the request to it: the writer looks again when it is done. */
 static bool begin_writing(void) { return !__atomic_exchange_n(&is_being_written, true, __ATOMIC_SEQ_CST); }
 static void end_writing(void) { __atomic_store_n(&is_being_written, false, __ATOMIC_SEQ_CST); }
 static bool is_asked(void) { return __atomic_load_n(&profile_is_asked, __ATOMIC_SEQ_CST); }
 static void ask(bool asked) { __atomic_store_n(&profile_is_asked, asked, __ATOMIC_SEQ_CST); }
 
-/* A thread that has the lock looks when it has left it. It may have looked before what is busy was asked for again, and so
- * there is a second attempt. */
+/* The holder of the lock looks for requests after releasing it, maybe before this one, so there is a second attempt. */
 static int write_once(bool waits)
 {
   ask(false);
@@ -190,7 +185,6 @@ static int write_once(bool waits)
   return write_to_file(waits);
 }
 
-/* False: the profile is being changed. */
 static bool write_while_asked(bool waits)
 {
   int error = 0;
@@ -208,11 +202,11 @@ COLD void profile_write_asked(void) { write_while_asked(true); }
 /* ---- at the peak ---- */
 
 enum { PEAK_STEP_BYTES = 1 << 20, PEAK_STEP_SHIFT = 4 };
-static uint64_t peak_bytes, next_peak_bytes; /* what was live at the last of them; 0: there was none */
+static uint64_t peak_bytes, next_peak_bytes; /* live bytes at the last peak (0: there was none), and those of the next */
 
 static uint64_t next_peak_of(uint64_t live) { return live + max_size(live >> PEAK_STEP_SHIFT, PEAK_STEP_BYTES); }
 
-/* A file that another run has left is not taken for this one's. */
+/* A file from another run must not be taken for this one's. */
 static void begin_peaks(void)
 {
   char path[PATH_SIZE];
@@ -240,7 +234,7 @@ void profile_write_at_peak(void)
   profile_write_if_asked();
 }
 
-/* What the file has is the peak's, or a signal's, which somebody asked for. */
+/* The file holds the peak's profile, or one that a signal requested. */
 static void keep_peak(void)
 {
   char path[PATH_SIZE], kept[PATH_SIZE];
@@ -251,8 +245,7 @@ static void keep_peak(void)
     os_rename_file(path, kept);
 }
 
-/* What another thread writes or changes is waited for. But a handler that ends the process may have interrupted this very
- * thread in that. */
+/* Waits for a writer or a change, with a limit: a signal handler that ends the process may have interrupted one. */
 void profile_write_file(void)
 {
   uint64_t until = os_now_ms() + EXIT_WAITS_MS;
@@ -267,7 +260,7 @@ void profile_write_file(void)
   }
 }
 
-/* In the handler. The thread that it interrupts may have the lock. */
+/* Runs in the signal handler. The interrupted thread may hold the lock. */
 static void write_at_signal(void)
 {
   ask(true);

@@ -11,13 +11,13 @@
 
 enum {
   QUARANTINE_MOST = 4 << 20,
-  PART_OF_LIMIT = 16, /* of a budget, or of a region */
+  PART_OF_LIMIT = 16, /* part of a budget or a region */
   PART_OF_ALL = 8,    /* a block that takes more than this part of the quarantine does not stay */
-  PART_AT_ONCE = 256, /* when it is full this part of it leaves, so that a lock serves many blocks */
+  PART_AT_ONCE = 256, /* part that leaves when it is full, so that one lock serves many blocks */
   AT_A_TIME = 32
 };
 
-/* What a heap may have is what the tightest of its ancestors lets it have. */
+/* The tightest limit of the heap and its ancestors counts. */
 static size_t quarantine_most(const heap_t *heap)
 {
   size_t limit = SIZE_MAX;
@@ -31,7 +31,7 @@ static size_t quarantine_most(const heap_t *heap)
 
 /* ---- the list ---- */
 
-/* What stands apart from bins is counted here; bins count their own, which a question about a class wants. */
+/* Counts blocks that are of no bin here. Bins count theirs, for questions about a class. */
 static void note_kept(heap_t *heap, bin_t *bin, size_t by)
 {
   if (bin)
@@ -40,20 +40,19 @@ static void note_kept(heap_t *heap, bin_t *bin, size_t by)
     __atomic_fetch_add(&heap->quarantine.blocks_apart, (uint32_t)by, __ATOMIC_RELAXED);
 }
 
-static headed_t guarded(const heap_t *heap, char *start, const char *call)
+static headed_t headed_at_start(const heap_t *heap, char *start, const char *call)
 {
   return (headed_t){.start = start, .usable = head_usable(start), .heap = heap, .call = call, .marked = heap->marked};
 }
 
-/* Looks at a link before it is followed: whoever wrote to a block that was freed may have changed it. */
+/* Verifies a link before it is followed: a write to a freed block may have changed it. */
 static char *next_of(const heap_t *heap, char *start, const char *call)
 {
-  headed_t at = guarded(heap, start, call);
+  headed_t at = headed_at_start(heap, start, call);
   head_verify_head(at);
   return head_next(start);
 }
 
-/* The last has no next yet. */
 static void keep(heap_t *heap, char *start, size_t size, const char *call)
 {
   quarantine_t *q = &heap->quarantine;
@@ -62,14 +61,14 @@ static void keep(heap_t *heap, char *start, size_t size, const char *call)
     q->first = start;
   else {
     if (unlikely(!head_is_linked(q->last, NULL)))
-      head_verify_head(guarded(heap, q->last, call));
+      head_verify_head(headed_at_start(heap, q->last, call));
     head_link(q->last, start);
   }
   q->last = start;
   __atomic_store_n(&q->bytes, q->bytes + (uint32_t)size, __ATOMIC_RELAXED); /* read without the lock */
 }
 
-/* Takes the oldest out while there are more than `most` bytes, and room for them. */
+/* Takes the oldest blocks while there are more than `most` bytes, up to AT_A_TIME. */
 static size_t take_oldest(heap_t *heap, size_t most, char **starts, const char *call)
 {
   quarantine_t *q = &heap->quarantine;
@@ -87,7 +86,7 @@ static size_t take_oldest(heap_t *heap, size_t most, char **starts, const char *
   return count;
 }
 
-/* ---- a block goes back ---- */
+/* ---- release ---- */
 
 static void settle(const located_t *at, const char *call)
 {
@@ -101,7 +100,7 @@ static void settle(const located_t *at, const char *call)
   heap_give_uncached(at, call);
 }
 
-/* Neighbours in time are often of one bin, and go back to it together. */
+/* Blocks that were freed one after the other are often of one bin and are returned to it together. */
 static void settle_of_bin(bin_t *bin, char *const *starts, size_t count, const char *call)
 {
   if (!count)
@@ -126,7 +125,7 @@ static void settle_all(heap_t *heap, char *const *starts, size_t count, const ch
 {
   located_t at = {0};
   bin_t *bin = NULL;
-  size_t first = 0; /* of those that are of this bin */
+  size_t first = 0; /* block of this bin */
   for (size_t i = 0; i < count; i++) {
     if (!at.bin || !is_in(&at, starts[i]))
       at = heap_locate_returned(starts[i]);
@@ -160,7 +159,7 @@ static void shrink(heap_t *heap, size_t most, const char *call)
 void quarantine_keep(const located_t *at, const char *call)
 {
   heap_t *heap = at->heap;
-  size_t most = HAS_SYSTEM ? quarantine_most(heap) : 0; /* firmware has none to spare */
+  size_t most = HAS_SYSTEM ? quarantine_most(heap) : 0; /* firmware has no memory for it */
   if (!HAS_SYSTEM || at->size > most / PART_OF_ALL) {
     settle(at, call);
     return;
@@ -183,7 +182,7 @@ void quarantine_empty(heap_t *heap, const char *call)
   gate_leave(gate);
 }
 
-/* ---- all of it ---- */
+/* ---- the whole quarantine ---- */
 
 size_t quarantine_verify(heap_t *heap, const char *call)
 {
@@ -191,7 +190,7 @@ size_t quarantine_verify(heap_t *heap, const char *call)
   closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
   for (char *start = heap->quarantine.first, *next; start; start = next) {
     next = next_of(heap, start, call);
-    head_verify_returned(guarded(heap, start, call));
+    head_verify_returned(headed_at_start(heap, start, call));
     bytes += head_usable(start);
   }
   lock_release(&heap->lock);

@@ -1,30 +1,28 @@
 /* SPDX-License-Identifier: MIT
  *
- * Blocks of a checked heap that came back and are kept for a while before their memory is used again: a write to one of them is
- * found, and one that is freed again is known for what it is. The oldest leaves when there are more than quarantine_most()
- * bytes of them. They are linked through their guards.
+ * Freed blocks of a checked heap are withheld for a while before their memory is reused, so that writes to them and second
+ * frees are found. The oldest leave when there are more than quarantine_most() bytes. They are linked through their heads.
  *
- *   H4 each block in it has the pattern of returned memory behind a head that says so, and their bytes are what is counted
+ *   H4 each block in it has the pattern of freed memory behind a head that says so, and the counted bytes are those of all
  *
- * The list is under the heap's lock. To the layers below these blocks are in use. */
+ * The heap's lock protects the list. The layers below treat these blocks as in use. */
 #ifndef QUARANTINE_H
 #define QUARANTINE_H
 
 #include "heap/blocks.h"
 
-/* Keeps a block that head_close() has closed, and lets others go for it. */
+/* Keeps a block that head_close() has closed, and releases others if there are too many. */
 void quarantine_keep(const located_t *at, const char *call);
 
-/* Lets all go. Nothing of the heap may be locked. */
+/* Releases all blocks. No lock of the heap is held. */
 void quarantine_empty(heap_t *heap, const char *call);
 
-/* Ends the program if a block was written to while it was in there: `call` has found that. Returns their bytes. */
+/* Ends the program if a withheld block was overwritten; `call` is named. Returns their bytes. */
 size_t quarantine_verify(heap_t *heap, const char *call);
 
-/* How many are of no bin, and their bytes; bins count theirs. The figures are read one after the other, so they are close. */
+/* Blocks of no bin, and their bytes; bins count theirs. The figures are read one after the other, so they are approximate. */
 withheld_figures_t quarantine_figures(heap_t *heap);
 
-/* The heap's blocks end, and these with them. */
 void quarantine_forget(heap_t *heap);
 
 #endif

@@ -7,7 +7,7 @@
 
 enum { ROOM_LEAST = 512, PLACES_LEAST = 64, PLACE_TEXT = 2 * PLACE_NAME_SIZE + 128, LINE_TEXT = 512 };
 
-/* ---- tallies: a table by site ---- */
+/* ---- tallies: a hash table by site ---- */
 
 static size_t table_bytes(size_t room) { return round_up(room * sizeof(tally_t), os_page_size()); }
 
@@ -19,7 +19,6 @@ static tally_t *tally_of(const tallies_t *tallies, site_t site)
   return &tallies->of[at];
 }
 
-/* False: no memory. */
 static bool tallies_have_room(tallies_t *tallies)
 {
   if (tallies->count < tallies->room / 2)
@@ -56,7 +55,7 @@ void tallies_end(tallies_t *tallies)
   *tallies = (tallies_t){0};
 }
 
-/* The sites with most bytes, first; of two with as many the one that was met first. Returns how many of `most` there are. */
+/* Sorts the sites by bytes, largest first, and by number if these are equal. Returns how many of at most `most` there are. */
 static size_t order(const tallies_t *tallies, tally_t *sorted, size_t most)
 {
   size_t count = 0;
@@ -156,7 +155,7 @@ static void sink(place_t *of, size_t i, size_t count)
   }
 }
 
-/* Nothing but the addresses is known yet. Each stays once. */
+/* Only the addresses are known yet. Duplicates are dropped. */
 static void sort_places(places_t *places)
 {
   place_t *of = places->of;
@@ -218,7 +217,6 @@ static void say_site(text_t *text, const places_t *places, site_t site)
   }
 }
 
-/* How many there are in all is said before. */
 static void say_bytes(text_t *text, size_t bytes)
 {
   text_string(text, " (");
@@ -270,7 +268,7 @@ static bool add_block(const walked_t *walked, void *context)
   return true;
 }
 
-/* The bytes stand below each other. */
+/* The bytes are aligned in a column. */
 static void say_line(text_t *text, size_t blocks, size_t bytes)
 {
   char digits[32];

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT
- *
- * A bit for each page says whether it is free, and another whether a free one has memory. What was never taken is not open yet:
- * it is opened in steps. */
+ * One bitmap has the free pages, another the pages that have memory. Pages that were never taken are opened in steps. */
 #include "debug/sample_pages.h"
 #include "base/span_tree.h"
 #include "debug/system.h"
@@ -13,19 +11,19 @@ enum {
   BYTES_LOG2 = 26,
 #endif
   OPENED = 1 << 20,    /* bytes in a step */
-  SHARE_OF_LIMIT = 32, /* of a limit on address space, this part at most */
-  KEPT_LEAST = 1 << 20 /* so many bytes of free pages are kept, or as many as are taken */
+  SHARE_OF_LIMIT = 32, /* largest part of a limit on address space */
+  KEPT_LEAST = 1 << 20 /* bytes of free pages that are kept, or as many as are taken */
 };
 
 lock_t sample_pages_lock;
-static char *stretch; /* NULL: there is none yet */
+static char *stretch; /* NULL: none yet */
 static size_t count;  /* of its pages */
-static size_t opened; /* of them; but the first is never used */
+static size_t opened; /* of its pages; the first is never used */
 static size_t taken, kept;
 static word_t *dirty;
 static span_tree_t unused;
 
-/* It is read without the lock. */
+/* read without the lock */
 static void count_kept_pages(size_t by) { __atomic_store_n(&kept, kept + by, __ATOMIC_RELAXED); }
 
 char *sample_pages_stretch(size_t *bytes)
@@ -39,7 +37,7 @@ char *sample_pages_stretch(size_t *bytes)
 static size_t bytes_of(size_t pages) { return pages * os_page_size(); }
 static char *page_at(size_t page) { return stretch + bytes_of(page); }
 
-/* Behind the addresses are two bitmaps and the tree over the first. */
+/* Two bitmaps, and the tree over the first. */
 static size_t maps_bytes(size_t pages)
 {
   return 2 * (pages / WORD_BITS) * sizeof(word_t) + span_tree_words(pages) * sizeof(uint64_t);
@@ -59,13 +57,13 @@ static bool begin_pages(void)
   stretch = start;
   os_wish_huge_pages(stretch, bytes, false);
   count = pages;
-  opened = 1; /* `stretch` leads to the first page, and a search for leaks would find a block there */
+  opened = 1; /* `stretch` points to the first page: a leak search would find a block there */
   dirty = maps + pages / WORD_BITS;
   span_tree_of_zeroes(&unused, maps, (uint64_t *)(void *)(dirty + pages / WORD_BITS), pages);
   return true;
 }
 
-/* So many more pages, one behind the other. Free ones at the end of what is open are not counted for that. */
+/* Opens `pages` more consecutive pages. Free ones at the end of the open part are not used for that. */
 static bool open_more(size_t pages)
 {
   if (!stretch && !begin_pages())
@@ -78,7 +76,6 @@ static bool open_more(size_t pages)
   return true;
 }
 
-/* Returns how many of them had memory. */
 static size_t make_clean(size_t from, size_t to)
 {
   size_t n = 0;
@@ -114,7 +111,7 @@ void *sample_pages_take(size_t bytes, bool *zeroed)
   return start;
 }
 
-/* All free pages that have memory, a row of them at a time. Those that the system refuses keep it. */
+/* Purges all free pages that have memory, one row at a time. Rows that the system refuses keep it. */
 static size_t trim_pages(void)
 {
   size_t n = 0;

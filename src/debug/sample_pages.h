@@ -1,25 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * Pages for blocks that are few and small and are to lie by themselves: away from the blocks of slabs, and from the manager's
- * own records. They are of one stretch of addresses, which is no part of the window. The lowest that are free are taken first.
- */
-#ifndef PAGES_H
-#define PAGES_H
+ * Pages for few and small blocks that lie apart from the blocks of slabs and from the manager's records. They are in one
+ * stretch of addresses outside the window. The lowest free ones are taken first. */
+#ifndef SAMPLE_PAGES_H
+#define SAMPLE_PAGES_H
 
 #include "base/bits.h"
 #include "os/lock.h"
 
-/* NULL: no memory, or all are taken. *zeroed: they read as zero. */
+/* *zeroed: the pages read as zero. NULL: no memory, or all pages are taken. */
 void *sample_pages_take(size_t bytes, bool *zeroed);
 void sample_pages_give(void *start, size_t bytes);
 
-/* Gives the memory of free pages back to the system, and returns how many bytes that were. */
+/* Returns the memory of free pages to the system, and its bytes. */
 size_t sample_pages_trim(void);
 
-/* How many bytes of memory free pages have. */
 size_t sample_pages_kept(void);
 
-/* The stretch. *bytes is 0 while there is none. */
+/* Returns the stretch; *bytes is 0 while there is none. */
 char *sample_pages_stretch(size_t *bytes);
 
 extern lock_t sample_pages_lock;

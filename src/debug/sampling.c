@@ -9,7 +9,7 @@ void sampling_begin(void) { counter = os_random(0); }
 void sampling_fork_prepare(void) { counter_of_child = sampling_draw(); }
 void sampling_fork_child(void) { counter = counter_of_child; }
 
-/* The counter, scrambled (splitmix64, of Steele, Lea and Flood). */
+/* The counter, scrambled (splitmix64, by Steele, Lea and Flood). */
 uint64_t sampling_draw(void)
 {
   uint64_t x = __atomic_add_fetch(&counter, 0x9e3779b97f4a7c15u, __ATOMIC_RELAXED);
@@ -18,8 +18,8 @@ uint64_t sampling_draw(void)
   return x ^ x >> 31;
 }
 
-/* -log2(x / 2^64), in parts of 2^24, of x > 0. The places in front of the first bit are its integer part. Each square of what
- * is left, as a number from 1 to 2, gives one bit more. */
+/* Returns -log2(x / 2^64) in units of 2^-24, for x > 0. The leading zeros are the integer part. Each squaring of the rest, a
+ * number from 1 to 2, gives one more bit. */
 enum { LOG_BITS = 24 };
 static uint64_t negative_log2(uint64_t x)
 {
@@ -35,17 +35,17 @@ static uint64_t negative_log2(uint64_t x)
   return whole - part;
 }
 
-/* The distances between events that are left to chance at every byte are distributed as -ln(x) is, with x from 0 to 1. */
+/* Distances between events that occur at each byte with equal probability are distributed like -ln(x), x in (0, 1]. */
 uint64_t sampling_gap(uint64_t mean)
 {
   if (mean <= 1)
     return 1;
-  enum { LN2_BITS = 24, LN2 = 11629080 }; /* ln(2) in parts of 2^24 */
+  enum { LN2_BITS = 24, LN2 = 11629080 }; /* ln(2) in units of 2^-24 */
   uint64_t gap = negative_log2(sampling_draw() | 1);
   return (gap * LN2 >> LN2_BITS) * mean / ((uint64_t)1 << LOG_BITS) + 1;
 }
 
-/* 1 - e^-x, for x from 0 to 1: the series, whose next part is less than a 40,000th of the sum. */
+/* Returns 1 - e^-x for x from 0 to 1: a series whose next term is less than 1/40,000 of the sum. */
 static double sampling_of_any_below_one(double x)
 {
   double sum = 0, part = x;
@@ -56,8 +56,8 @@ static double sampling_of_any_below_one(double x)
   return sum;
 }
 
-/* A block has an event in it with the probability 1 - e^-x, where x is how many it has on average. Of twice as much memory the
- * probability p becomes 1 - (1 - p)^2. From 64 on it is 1. */
+/* A block with x events on average has any event with probability 1 - e^-x. Twice as much memory turns p into 1 - (1 - p)^2.
+ * The probability is 1 from x = 64 on. */
 uint64_t sampling_weight(uint64_t size, uint64_t mean)
 {
   double x = (double)size / (double)(mean + !mean);

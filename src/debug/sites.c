@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A table of chains. Records are only ever added, in front of their chain, so the search needs no lock. They lie one behind the
- * other in chunks, in units of eight bytes, and the number of a site is that of its first unit. */
+ * A hash table of chains. Records are only added, in front of their chain, so a search needs no lock. They are packed in
+ * chunks, in units of eight bytes. The number of a site is that of its first unit. */
 #include "debug/sites.h"
 #include "option.h"
 #include "space/metadata.h"
@@ -19,7 +19,7 @@ _Static_assert(sizeof(record_t) == SITE_UNIT, "a record begins with one unit");
 lock_t sites_lock;
 static site_t chains[1 << CHAINS_LOG2];
 static char *chunks[CHUNKS_MOST];
-static uint32_t taken = 1; /* units; 0 is no site. Under the lock, and read without it: below it all records are complete */
+static uint32_t taken = 1; /* units; 0 is no site. Written under the lock, read without: all records below it are complete */
 
 sites_place_t sites_place(void) { return (sites_place_t){chunks, &taken}; }
 
@@ -29,7 +29,7 @@ static record_t *record_of(site_t site)
   return (record_t *)(uintptr_t)(chunk + (size_t)(site & (CHUNK - 1)) * SITE_UNIT);
 }
 
-/* The sum of a stack begins with how many frames there are. */
+/* The hash of a stack starts with its number of frames. */
 static uint64_t sum_with(uint64_t sum, const void *frame) { return (sum ^ (uintptr_t)frame) * 0x9e3779b97f4a7c15u; }
 static site_t *chain_by(uint64_t sum) { return &chains[sum >> (64 - CHAINS_LOG2)]; }
 
@@ -41,8 +41,8 @@ static site_t *chain_for(const os_stack_t *stack)
   return chain_by(sum);
 }
 
-/* A thread reads what another has published, which tools take for a race where memcmp() and memcpy() do it. Compilers make
- * calls of these loops again, unless their words are atomic. */
+/* Tools would report memcmp() and memcpy() as a race, because a thread reads what another one has published. Compilers turn
+ * these loops into such calls, unless the words are atomic. */
 static bool has_frames(const record_t *record, const os_stack_t *stack)
 {
   size_t i = 0;
@@ -68,7 +68,7 @@ static site_t search(site_t *chain, const os_stack_t *stack)
   return 0;
 }
 
-/* A record is in one chunk. What is left of the one before it stays empty. It is taken once the record is complete. */
+/* A record is in one chunk, so the end of the chunk before it may stay empty. `taken` grows once the record is complete. */
 static site_t take_room(uint32_t units)
 {
   site_t site = (taken & (CHUNK - 1)) + units <= CHUNK ? taken : (site_t)round_up(taken, CHUNK);
@@ -99,7 +99,7 @@ static site_t add(site_t *chain, const os_stack_t *stack)
   return site;
 }
 
-/* A stack of one address is what most programs want of each block. Others, and the first block of a site, go the long way. */
+/* Most programs want stacks of one address. Others, and the first block of a site, take the slow path. */
 static site_t search_for_one(const void *caller)
 {
   for (site_t at = __atomic_load_n(chain_by(sum_with(1, caller)), __ATOMIC_ACQUIRE); at; at = record_of(at)->next)
@@ -108,7 +108,7 @@ static site_t search_for_one(const void *caller)
   return 0;
 }
 
-/* Another thread may have added it since the first search. */
+/* Another thread may have added the site since the first search. */
 NOINLINE site_t site_of_stack_of(const void *caller, unsigned frames)
 {
   os_stack_t stack = {.most = min_size(frames, SITE_FRAMES_MOST)};
@@ -130,7 +130,7 @@ site_t site_of_caller(const void *caller)
   return likely(site) || !caller ? site : site_of_stack_of(caller, (unsigned)max_size(settings.sites, 1));
 }
 
-/* A number may be out of a head that was written to, or that another thread writes. */
+/* The number may be from a head that was overwritten, or that another thread is writing. */
 size_t site_frames(site_t site, const void *const **frames)
 {
   if (!site || site >= __atomic_load_n(&taken, __ATOMIC_ACQUIRE) ||

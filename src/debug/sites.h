@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sites: where in the program a block was allocated or freed. A site is the return address of the call, and as many of its
- * callers' as the option `sites` says. Each that is different is stored once, for ever, and known by a number, which has room
- * in the head of a block.
+ * A site is where the program allocates or frees: the return address of the call, and as many of its callers' as the option
+ * `sites` asks for. Each distinct site is stored once, for good, and has a number that fits in the head of a block.
  *
- * The library's own functions are no sites. The call that a program made reaches what takes its return address by tail calls
- * alone, or hands the address over. So the library is compiled with them whatever a parent project has for itself; built alone
- * and without optimization it has none, and the site may be in here. */
+ * The library's own functions are no sites: the program's call reaches the function that takes its return address only by tail
+ * calls, or passes the address along. So the library is compiled with tail calls, whatever options a parent project uses. Built
+ * alone without optimization it has none, and a site may be in the library. */
 #ifndef SITES_H
 #define SITES_H
 
@@ -17,25 +16,22 @@
 
 enum {
   SITE_BITS = 26,
-  SITES_END = 1 << SITE_BITS, /* no number is as high */
+  SITES_END = 1 << SITE_BITS, /* beyond all numbers */
   SITE_FRAMES_MOST = OS_STACK_MOST,
   PROFILE_FRAMES = OS_STACK_MOST
 };
 
-/* The site of a call that returns to this address. 0: there is no memory for it, or no address. Takes sites_lock if nobody was
- * there before. */
+/* Returns the site of a call that returns to this address, under sites_lock if it is new. 0: no memory, or no address. */
 site_t site_of_caller(const void *caller);
 
-/* The same with as many callers, whatever the option says. */
+/* site_of_caller() with up to `frames` addresses, whatever the option says. */
 site_t site_of_stack_of(const void *caller, unsigned frames);
 
-/* Firmware has none. */
 static inline site_t site_of(const void *caller) { return HAS_SYSTEM ? site_of_caller(caller) : 0; }
 
-/* Its addresses, the innermost first; returns how many. */
+/* Returns the number of addresses, the innermost first. */
 size_t site_frames(site_t site, const void *const **frames);
 
-/* The innermost; NULL: it is not known. */
 static inline const void *site_address(site_t site)
 {
   const void *const *frames;
@@ -44,8 +40,8 @@ static inline const void *site_address(site_t site)
 
 extern lock_t sites_lock;
 
-/* Where the addresses are, for whoever reads the memory of the process from outside. A site is the number of the first unit of
- * its record; so many units are in a chunk, and numbers below *taken are of records. */
+/* The addresses for readers outside the process. A site is the number of the first unit of its record. A chunk has
+ * 2^SITE_CHUNK_LOG2 units, and numbers below *taken belong to records. */
 enum { SITE_CHUNK_LOG2 = 13, SITE_UNIT = 8 /* bytes; a chunk has 64 KiB */ };
 typedef struct site_record {
   site_t next; /* in its chain */

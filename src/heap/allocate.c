@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- *
- * The plain way is take(): a magazine, a bin, or a large block. serve_hard() comes after it has failed (exhausted.h). */
+ * The plain path is take(): a magazine, a bin, or a large block. serve_hard() runs after it has failed (exhausted.c). */
 #include "heap/apart.h"
 #include "heap/blocks.h"
 #include "heap/dying.h"
@@ -17,15 +16,13 @@
 #include <string.h>
 
 enum {
-  THRIFT_LEAST = 64 /* where memory is short, larger blocks first come in two sizes to a doubling */
+  THRIFT_LEAST = 64 /* bytes: while memory is short, larger blocks first get only two classes to a doubling */
 };
 
-enum {
-  ROUNDED_AWAY = 2 * UNIT
-}; /* no size is so near to the end of what can be counted that it overflows when it is rounded */
+enum { ROUNDED_AWAY = 2 * UNIT }; /* keeps sizes far enough below PTRDIFF_MAX that rounding cannot overflow */
 
-/* The slow path is counted after the thread has left its magazines: it may tick, which takes threads_lock, and a thread must
- * not wait for that lock while it is busy. */
+/* The slow path is counted after the thread has left its magazines: counting may tick and take threads_lock, for which a busy
+ * thread must not wait. */
 static void *take_cached(heap_t *heap, bin_t *bin)
 {
   thread_t *thread = thread_current();
@@ -42,8 +39,7 @@ static void *take_cached(heap_t *heap, bin_t *bin)
   return block;
 }
 
-/* Takes a block of a larger class, from `from` on and of up to `most` bytes, if one is free in a slab that is there already. A
- * class whose blocks are not aligned enough is passed over. */
+/* Classes whose blocks are not aligned enough are skipped. */
 void *heap_borrow(heap_t *heap, unsigned from, size_t most, request_t *r)
 {
   void *block = NULL;
@@ -60,17 +56,16 @@ void *heap_borrow(heap_t *heap, unsigned from, size_t most, request_t *r)
 
 static void *take_block(heap_t *heap, unsigned size_class, request_t *r);
 
-/* Returns the class that serves its smaller neighbours too, if memory is short: one of two to a doubling. */
+/* Returns the class that also serves its smaller neighbours while memory is short: two classes to a doubling. */
 static unsigned coarse_class(const heap_t *heap, unsigned c)
 {
   size_t size = heap_block_size(heap, c), step = size > THRIFT_LEAST ? ((size_t)1 << log2_floor(size - 1)) / 2 : 1;
   return heap_class_for(heap, round_up(size, step), 1);
 }
 
-/* If memory is short, few slabs have to serve many classes. So a class gets slabs of its own only when half a slab of its
- * blocks have been asked for. Until then it takes blocks of a class that is at most half as large again. (Python in 30 MB had
- * 0.84 of the blocks that it has with glibc when a class only borrowed what was free, and has 0.91 so. With still larger
- * classes for the first few it had 0.90.) */
+/* Few slabs serve many classes while memory is short: a class gets its own only after 32 KiB of its blocks were requested. It
+ * takes blocks that are at most half as large again until then. Python in 30 MB got 84 % of the blocks that it gets from glibc
+ * malloc when classes only borrowed free blocks, and gets 91 % now. Still larger classes for the first few gave 90 %. */
 static void *take_coarse(heap_t *heap, unsigned c, request_t *r)
 {
   static uint32_t asked[CLASS_COUNT];
@@ -81,8 +76,8 @@ static void *take_coarse(heap_t *heap, unsigned c, request_t *r)
   return block ? block : take_block(heap, coarse, r);
 }
 
-/* A class without a bin is asked for the first time, which is when memory can be saved. A thread without a record, and a class
- * without magazines, go to the bin for a single block. */
+/* The first request of a class finds no bin: this is where memory can be saved. Threads without a record and classes without
+ * magazines take a single block from the bin. */
 static void *take_block(heap_t *heap, unsigned size_class, request_t *r)
 {
   bin_t *bin = published_bin(heap, size_class);
@@ -141,7 +136,7 @@ static void *take_together(heap_t *heap, request_t *r)
   return unlikely(heap_has_granules(heap)) ? take_of_granules(heap, r) : take_of_class(heap, r);
 }
 
-/* What cannot be had apart, and is no sample, is served as in any other heap. */
+/* A request that cannot be served apart, and is no sample, is served as in any other heap. */
 NOINLINE static void *take_apart_or_together(heap_t *heap, request_t *r)
 {
   KEEPS_FRAME();
@@ -162,7 +157,7 @@ static inline void *take(heap_t *heap, request_t *r)
 
 void *heap_take(heap_t *heap, request_t *r) { return take(heap, r); }
 
-/* Only a run or a mapping changes its size and stays in a profile. `at` is as it was. */
+/* Only runs and mappings can change their size and stay in a profile. `at` describes the block before the change. */
 void heap_note_resized(const located_t *at, size_t size, const void *caller)
 {
   if (!heap_may_be_apart(at->heap) || !observer || at->bin || located_in_granules(at) || located_is_apart(at))
@@ -181,7 +176,6 @@ static bool move_located(located_t *at, size_t size)
   return moved != NULL;
 }
 
-/* A block of a slab cannot grow: its neighbours are other blocks. */
 static inline bool lengthen(located_t *at, size_t size, bool may_move)
 {
   if (HAS_SYSTEM && at->huge)
@@ -210,8 +204,7 @@ static void clear(void *block, const request_t *r)
     memset(block, 0, r->usable);
 }
 
-/* Makes the memory that was taken the caller's block: with a head in a heap that has them, and zeroed if asked for and not
- * known to be zero. */
+/* Adds a head if the heap has heads, and zeroes the block if requested unless it is known to be zero. */
 static inline __attribute__((always_inline)) void *hand_out(void *block, request_t *r, bool zero, const void *caller)
 {
   if (unlikely(heap_is_headed(r->heap)))
@@ -221,8 +214,8 @@ static inline __attribute__((always_inline)) void *hand_out(void *block, request
   return block;
 }
 
-/* A request that a heap cannot serve ends here. A program that cannot go on without memory may ask to end with it, while the
- * stack still shows which request it was. The first request of all may be refused before the options were read. */
+/* Fails a request that the heap cannot serve. A program that needs the memory may ask to end here (abort_on_exhausted), while
+ * the stack still shows the request. The very first request may fail before the options were read. */
 void *heap_exhausted(heap_t *heap, const char *call, size_t size)
 {
   __atomic_fetch_add(&heap->exhausted_count, 1, __ATOMIC_RELAXED);
@@ -233,10 +226,9 @@ void *heap_exhausted(heap_t *heap, const char *call, size_t size)
   return NULL;
 }
 
-/* Comes after the heap has tried once, the plain way. */
 COLD static void *serve_hard(heap_t *heap, request_t *r)
 {
-  int saved = errno; /* the callback may have failed at something on its way to success */
+  int saved = errno; /* the callback may set errno before the request succeeds */
   void *block = heap_take_hard(heap, r);
   if (!block)
     return heap_exhausted(heap, r->call, r->size);
@@ -244,7 +236,6 @@ COLD static void *serve_hard(heap_t *heap, request_t *r)
   return block;
 }
 
-/* This is inline, because every allocation comes here that the magazines do not serve. */
 static inline __attribute__((always_inline)) void *serve(heap_t *heap, request_t *r)
 {
   if (!is_sane(r) || !manager_ready())
@@ -253,7 +244,7 @@ static inline __attribute__((always_inline)) void *serve(heap_t *heap, request_t
   return likely(block) ? block : serve_hard(heap, r);
 }
 
-/* Of a heap whose blocks, or samples of them, are apart; and the first request of all, before that is known. */
+/* Serves heaps whose blocks, or samples of them, are apart. Also serves the very first request, before that is known. */
 NOINLINE static void *allocate_apart(heap_t *heap, size_t size, size_t alignment, bool zero, const char *call,
                                      const void *caller)
 {
@@ -270,7 +261,7 @@ static inline __attribute__((always_inline)) bool is_together(const heap_t *heap
   return !HAS_SYSTEM || (likely(!heap_may_be_apart(heap)) && manager_is_up());
 }
 
-/* The same for any other heap, with the steps that it does not need left out. */
+/* serve() for all other heaps, without the steps that they do not need. */
 static inline __attribute__((always_inline)) void *serve_together(heap_t *heap, request_t *r)
 {
   if (!is_sane(r))
@@ -279,8 +270,8 @@ static inline __attribute__((always_inline)) void *serve_together(heap_t *heap, 
   return likely(block) ? block : serve_hard(heap, r);
 }
 
-/* Two functions, because the one that is without a caller costs no instruction for it: it comes by tail calls, and so it has
- * the return address of the call that the program made. */
+/* Two functions exist because the one without `caller` is reached by tail calls: its return address is that of the program's
+ * call, so it pays no instruction for passing one. */
 void *heap_allocate_for(heap_t *heap, size_t size, size_t alignment, bool zero, const char *call, const void *caller)
 {
   if (!is_together(heap))
@@ -312,10 +303,9 @@ void *heap_allocate_sample(heap_t *heap, size_t size, const char *call, const vo
   return block ? hand_out(block, &r, false, caller) : NULL;
 }
 
-/* ---- what may be given up for less, or asked for again with nothing in hand ---- */
+/* ---- requests that may settle for less ---- */
 
-/* A caller that can do with less asks for much first, so a failure here is no exhaustion: neither errno nor a counter tells of
- * it. */
+/* A caller that can settle for less first asks for much, so a failure here is not exhaustion: no errno, no counter. */
 void *heap_probe(const attempt_t *from, size_t size, size_t alignment)
 {
   KEEPS_FRAME();
@@ -345,5 +335,5 @@ void *heap_allocate_from(heap_t *heap, size_t size, located_t *from, bool *grown
   request_t r = {.size = size, .alignment = 1, .from = from, .call = call, .caller = caller};
   void *block = serve(heap, &r);
   *grown = r.grown;
-  return block && !r.grown ? hand_out(block, &r, false, NULL) : block; /* of a heap without heads */
+  return block && !r.grown ? hand_out(block, &r, false, NULL) : block; /* the heap has no heads, so no caller is noted */
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Record, charge, list and figures have no lock in common, so what changes them is inside GATE_LARGE, as for large blocks. */
+ * The record, the charge, the list and the figures share no lock, so they change inside GATE_LARGE, as for large blocks. */
 #include "heap/apart.h"
 #include "heap/kinds.h"
 #include "heap/large.h"
@@ -15,7 +15,7 @@ void apart_begin(heap_t *heap, const apart_source_t *source)
   heap->plane = BIN_PLANE_NONE;
 }
 
-/* The source may take less than it said beforehand, never more: what is held stays within the budget. */
+/* The source may take less than bytes() returned, never more, so the heap stays within its budget. */
 static huge_t *take_record(heap_t *heap, const apart_source_t *source, size_t size, size_t alignment, const os_stack_t *stack,
                            bool *zeroed)
 {
@@ -56,7 +56,7 @@ static void *take_inside(heap_t *heap, const apart_source_t *source, size_t size
   return block;
 }
 
-/* The stack comes before the gate: taking it may wait for the loader, in which another thread may wait for a fork. */
+/* The stack is taken before the gate is entered: it may wait for the loader, which a thread waiting for a fork may hold. */
 static const os_stack_t *look_at_stack(const apart_source_t *source, const void *from, os_stack_t *stack)
 {
   if (!source->take_stack)
@@ -106,7 +106,7 @@ NOINLINE bool apart_give(heap_t *heap, const apart_source_t *source, const void 
 void apart_shorten(heap_t *heap, huge_t *huge, size_t size, const char *call)
 {
   huge_apart_t *apart = apart_of(huge);
-  size = max_size(size, 1); /* without a byte it would have no page */
+  size = max_size(size, 1); /* a range needs at least one byte to have a page */
   if (size >= apart->asked)
     return;
   lock_t *gate = gate_enter(GATE_LARGE);

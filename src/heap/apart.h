@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Blocks apart. Where all blocks of a heap are apart, every request is served by a source of its own, whatever its size: each
- * block is a record in the tree of mappings, and shares its memory with no other block. So figures, budgets, walks, questions,
- * reset and destroy know it as they know a huge block. Where the memory is from is the source's to say. A request that it does
- * not serve goes on to bins and runs like any other.
+ * Blocks apart share their memory with no other block. Each is a record in the tree of mappings, so figures, budgets, walks,
+ * questions, reset and destroy treat it as a huge block. A source (apart_source_t) provides the memory. If all blocks of a heap
+ * are apart, its source serves requests of every size. A request that the source does not serve goes on to bins and runs.
  *
- * Such a heap has no magazines: each call must come by. */
+ * Such a heap has no magazines: every call must reach it. */
 #ifndef APART_H
 #define APART_H
 
@@ -13,57 +12,51 @@
 #include "os/os.h"
 
 typedef struct apart_source {
-  /* Fills in huge.range, offset and asked of a record. The block lies in the range, also one of 0 bytes, and the range holds no
-   * more than bytes() said. *zeroed: it reads as zero. False: it has no memory for it. */
+  /* Fills in huge.range, offset and asked of a record. The block lies in the range, even if it has 0 bytes, and the range is no
+   * longer than bytes() returned. *zeroed: the memory reads as zero. Returns false if there is no memory. */
   bool (*take)(huge_apart_t *apart, const heap_t *heap, size_t size, size_t alignment, bool *zeroed);
 
-  /* What a block of this size takes of its heap's budget: at least 1. It may overflow for no size that take() serves. */
+  /* Returns the charge to the budget for a block of this size, at least 1, without overflow for sizes that take() serves. */
   size_t (*bytes)(size_t size, size_t alignment);
 
-  /* The largest size that takes no more than so many bytes. */
+  /* Returns the largest size that is charged at most `bytes`. */
   size_t (*largest)(size_t bytes);
 
-  /* Takes back what take() gave. The record has left the tree: no question finds it. `call` is what a misuse that is found here
-   * is put down to. */
+  /* Takes back the memory of a record that has left the tree, so no question finds it. `call` is named if a misuse is found. */
   void (*give)(const huge_apart_t *apart, const char *call);
 
-  /* The block is to have so many bytes from now on, fewer than it has and more than none; what it holds does not change. NULL:
-   * there is nothing to do. */
+  /* Shortens the block to `size` bytes, more than 0 and fewer than it has, and keeps its contents. NULL: nothing to do. */
   void (*shorten)(const huge_apart_t *apart, size_t size, const char *call);
 
-  /* Ends the program if the block was written to outside; under huge_lock. NULL: nothing can be said of it. */
+  /* Ends the program if memory outside the block was overwritten. Called under huge_lock. NULL: nothing can be verified. */
   void (*verify)(const huge_apart_t *apart, const char *call);
 
-  /* Stores the stack that a record has while it is taken or given, from `from` on. Called with no lock held: it may wait for
-   * the loader. NULL: it has none. */
+  /* Stores the stack from `from` on, which a record keeps while its block is taken or given back. Called without locks, because
+   * it may wait for the loader. NULL: no stack is taken. */
   void (*take_stack)(const void *from, os_stack_t *stack);
 
-  /* Its blocks stand for others of their class: they are as large, and change their size as those do. */
+  /* Blocks stand in for others of their class: they have the class's size and are resized like them. */
   bool as_class;
 
-  /* Whether the heap refuses such a request if take() does: a bin for it would take a record of the budget, and then find no
-   * slab. NULL: it never does. */
+  /* Returns whether the heap refuses a request that take() could not serve. A bin would take a record of the budget and then
+   * find no slab. NULL: never. */
   bool (*serves)(size_t size, size_t alignment);
 } apart_source_t;
 
-/* Says whether a block apart behaves as any block of its class. */
 static inline bool apart_is_as_its_class(const huge_t *huge) { return apart_of(huge)->source->as_class; }
 
-/* From now on, and before its first block, the heap's blocks are apart. Not for a guest. */
+/* Makes all blocks of the heap apart. Called before its first block, and not for guests. */
 void apart_begin(heap_t *heap, const apart_source_t *source);
 
-/* NULL: no memory, or more than the budget has. Returns a block of a heap whose blocks are apart, or, of a source that is
- * given, one of any heap but a guest. */
+/* Takes a block of a heap whose blocks are all apart, or of a source for any heap but a guest. NULL: no memory or no budget. */
 void *apart_take(heap_t *heap, const apart_source_t *source, size_t size, size_t alignment, const char *call,
                  block_past_t *past);
 
-/* False: it is no live block apart, since another thread gave it back. */
+/* Returns false if this is no live block apart, because another thread gave it back. */
 bool apart_give(heap_t *heap, const apart_source_t *source, const void *block, const char *call);
 
-/* The caller's block becomes shorter where it is. */
 void apart_shorten(heap_t *heap, huge_t *huge, size_t size, const char *call);
 
-/* Gives back all of the heap, which nobody uses any more. */
 void apart_give_all(heap_t *heap, const char *call);
 
 #endif

@@ -1,88 +1,80 @@
 /* SPDX-License-Identifier: MIT
- *
- * Requests become blocks, blocks change their size and are freed. */
+ * Requests become blocks; blocks are resized and freed. */
 #ifndef HEAP_BLOCKS_H
 #define HEAP_BLOCKS_H
 
 #include "heap/locate.h"
 
-/* ---- request ----
- *
- * A request on its way to a block. */
+/* ---- request ---- */
 
 typedef struct request {
   size_t size, alignment;
-  size_t usable;      /* answer: bytes of the block */
-  block_past_t past;  /* answer: what they hold */
-  bool grown;         /* answer: that from has become the block */
-  bool in_granules;   /* answer: it was cut from them */
-  bool apart;         /* answer: it is a block apart */
-  bool drawn;         /* it gets a sample, whatever else is drawn */
-  bool together;      /* it may not be apart */
-  bool counted;       /* by a profile; */
-  bool in_profile;    /* answer: that it is to enter */
-  heap_t *heap;       /* answer: whose block it is */
-  located_t *from;    /* NULL, or a block that may become it where it is, or by moving its pages */
-  const void *caller; /* where the program's call returns to; NULL: it is not known */
+  size_t usable;      /* result: bytes of the block */
+  block_past_t past;  /* result: the former contents */
+  bool grown;         /* result: `from` has become the block */
+  bool in_granules;   /* result: the block was cut from granules */
+  bool apart;         /* result: the block is apart */
+  bool drawn;         /* this request becomes a sample in any case */
+  bool together;      /* the block must not be apart */
+  bool counted;       /* a profile has counted the request */
+  bool in_profile;    /* result: the block has to enter a profile */
+  heap_t *heap;       /* result: the block's heap */
+  located_t *from;    /* NULL, or a block that may grow into the result in place or by moving its pages */
+  const void *caller; /* return address of the program's call; NULL: not known */
   const char *call;
 } request_t;
 
-/* The guard of a block that has one has the alignment in it. */
+/* Returns the bytes to take for a request. The front of a head includes the alignment. */
 static inline size_t size_with_head(const heap_t *heap, const request_t *r)
 {
   return heap_is_headed(heap) ? headed_size(r->size, r->alignment) : r->size;
 }
 
-/* The plain way, in allocate.c: a magazine, a bin, or a large block. NULL: the heap has none without giving something up. */
+/* The plain path: a magazine, a bin, or a large block. Returns NULL if the heap has none without giving something up. */
 void *heap_take(heap_t *heap, request_t *r);
 
-/* A block of a larger class, from `from` on and of up to `most` bytes, if one is free in a slab that is there already. */
+/* Takes a free block from an existing slab of a larger class, from class `from` up to blocks of `most` bytes. */
 void *heap_borrow(heap_t *heap, unsigned from, size_t most, request_t *r);
 
-/* A large block grows where it is, or by moving its pages. False: nothing changed. The second is called when one has become
- * another size in some other way. */
+/* heap_lengthen() grows a large block in place or by moving its pages. False: nothing changed. heap_note_resized() is called
+ * after a block was resized in any other way. */
 bool heap_lengthen(located_t *at, size_t size, bool may_move, const void *caller);
 void heap_note_resized(const located_t *at, size_t size, const void *caller);
 
-/* ---- exhausted ----
- *
- * What is tried, in which order, when a heap is exhausted. */
+/* ---- exhausted ---- */
 
-/* What is tried when a heap is exhausted: the heap itself, its callback for as long as that says "again", then the same of the
- * heap it overflows to. heap_allocate() goes through all of it. A caller that needs several blocks at once, or may do with
- * less, goes a step at a time. A callback may leave by longjmp(), or reset the heap. So heap_next_attempt() alone calls it,
- * when the caller has nothing in hand. */
-typedef struct resort {
-  heap_t *first, *heap; /* the heap that was asked; the one of its chain of overflows whose turn it is */
-  unsigned attempt;     /* of its callback */
+/* An exhausted heap itself is tried first, then its callback while it returns true, then the heap that it overflows to. A
+ * caller that needs several blocks at once, or can settle for less, takes one attempt at a time. A callback may leave by
+ * longjmp() or reset the heap, so only heap_next_attempt() calls it, while the caller holds nothing. */
+typedef struct attempt {
+  heap_t *first, *heap; /* the heap that was asked; the heap of its overflow chain that is tried now */
+  unsigned attempt;     /* number of calls of its callback */
   const char *call;
-  const void *caller; /* where that returns to; NULL: not known */
-  bool together;      /* no block of its heap that is apart will do */
+  const void *caller; /* return address of that call; NULL: not known */
+  bool together;      /* the block must not be apart */
 } attempt_t;
-attempt_t heap_first_resort(heap_t *heap, const char *call);
+attempt_t heap_first_attempt(heap_t *heap, const char *call);
 
-/* Goes on to the next resort. True: probe again. False: nothing is left to try, and the caller says heap_exhausted(). Without
- * `may_ask` no callback is called. */
+/* Advances to the next attempt. Returns true if the caller should probe again. Returns false if nothing is left to try: the
+ * caller then calls heap_exhausted(). A callback is called only if `may_ask`. */
 bool heap_next_attempt(attempt_t *from, size_t size, bool may_ask);
 
-/* Tries the heap whose turn it is: the plain way, then what it has to give up. */
+/* Tries the current heap: the plain path, then what the heap can give up. */
 void *heap_take_at(const attempt_t *from, request_t *r);
 
-/* Every heap of the chain that did not serve the request itself counts it as overflowed. */
+/* Counts the request as overflowed in every heap of the chain that could not serve it. */
 void heap_count_overflowed(const attempt_t *from);
 
-/* All resorts, after the plain way has failed. */
+/* Makes all attempts after the plain path has failed. */
 COLD void *heap_take_hard(heap_t *heap, request_t *r);
 
-/* ---- allocate ----
- *
- * A request becomes a block. */
+/* ---- allocate ---- */
 
-/* A block of at least `size` bytes at a multiple of `alignment` (a power of two; 1: any), zeroed if asked. NULL + ENOMEM. In a
- * checked heap the block may turn out to have been written to while it was free: `call` is what finds that, here and below. */
+/* Returns a block of at least `size` bytes at a multiple of `alignment` (a power of two; 1: any), zeroed if `zero`. NULL with
+ * ENOMEM on failure. `call` is named if a checked heap finds that free memory was overwritten, here and below. */
 void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero, const char *call);
 
-/* The same where the address that it returns to is not that of the program's call: that is `caller`. */
+/* heap_allocate() for callers whose return address is not that of the program's call, which is `caller`. */
 void *heap_allocate_for(heap_t *heap, size_t size, size_t alignment, bool zero, const char *call, const void *caller);
 
 #if CALLER_IS_TOLD
@@ -90,57 +82,49 @@ void *heap_allocate_for(heap_t *heap, size_t size, size_t alignment, bool zero, 
   heap_allocate_for(heap, size, alignment, zero, call, __builtin_return_address(0))
 #endif
 
-/* The same as heap_allocate() of a request for which a sample was drawn: the block is walled, if that can be had. */
+/* heap_allocate() for a request that was drawn as a sample: the block lies behind guard pages if that is possible. */
 void *heap_allocate_sample(heap_t *heap, size_t size, const char *call, const void *caller);
 
-/* Takes a block from the heap whose turn it is, without a callback. NULL: it has none, which does not count as exhausted; errno
- * stays. */
+/* Takes a block from the current heap without its callback. NULL keeps errno and does not count as exhausted. */
 void *heap_probe(const attempt_t *from, size_t size, size_t alignment);
 
-/* Takes a block of at least `size` bytes for another to move to, but only if that is easy: no callback is called, no overflow
- * asked, and nothing is given back for it. NULL leaves errno as it was. */
+/* Takes a block of at least `size` bytes for another to move to, if that is easy: no callback is called, no overflow is tried,
+ * and nothing is given back for it. Returns NULL and keeps errno otherwise. */
 void *heap_allocate_if_easy(heap_t *heap, size_t size, const char *call, const void *caller);
 
-/* The same with all resorts. What makes room for another block may make it behind `from`, which then has grown and is the
- * answer. */
+/* heap_allocate_if_easy() with all attempts. An attempt may free the memory behind `from`, which then grows into the result. */
 void *heap_allocate_from(heap_t *heap, size_t size, located_t *from, bool *grown, const char *call, const void *caller);
 
-/* NULL, with ENOMEM, or the end of the program where abort_on_exhausted says so. */
+/* Returns NULL with ENOMEM, or ends the program if abort_on_exhausted is set. */
 void *heap_exhausted(heap_t *heap, const char *call, size_t size);
 
-/* ---- free ----
- *
- * A block comes back. */
+/* ---- free ---- */
 
-/* Takes back any block of any heap; `call` is what a misuse is put down to. With a heap: a block of it, or of one that it
- * overflows to. */
+/* Frees any block of any heap, or only of `heap` and those that it overflows to. `call` is named if a misuse is found. */
 void heap_free(heap_t *heap, void *block, const char *call);
 
-/* The same where the address that it returns to is not that of the program's call: that is `caller`. */
+/* heap_free() for callers whose return address is not that of the program's call, which is `caller`. */
 void heap_free_for(heap_t *heap, void *block, const char *call, const void *caller);
 
 #if CALLER_IS_TOLD
 #define heap_free(heap, block, call) heap_free_for(heap, block, call, __builtin_return_address(0))
 #endif
 
-/* The same of a block that was looked up. */
+/* heap_free() for a block that was looked up. */
 void heap_give_back(const located_t *at, const char *call, const void *caller);
 
-/* Ends the program if the caller takes the block for one of another size or alignment than it asked for, where that is known.
- */
+/* Ends the program if the block's size or alignment is known and differs from these. */
 void heap_verify_sized(const void *block, size_t size, size_t alignment, const char *call);
 
-/* A block is returned to where it is from, past the caches of threads. */
+/* Returns a block to its bin, run, mapping or granules, past the thread caches. */
 void heap_give_uncached(const located_t *at, const char *call);
 
-/* Zeroes `size` bytes of a block, or of what holds it, from `from` on. */
+/* Zeroes `size` bytes of a block, or of the memory that holds it, from `from` on. */
 void heap_wipe(const located_t *at, char *from, size_t size);
 
-/* ---- reallocate ----
- *
- * A block changes its size. */
+/* ---- reallocate ---- */
 
-/* As pool_realloc with a block and a size, in the heap the block came from. */
+/* pool_realloc() with a block and a size, in the heap that the block is from. */
 void *heap_reallocate(heap_t *heap, void *block, size_t size, const char *call);
 #if CALLER_IS_TOLD
 void *heap_reallocate_for(heap_t *heap, void *block, size_t size, const char *call, const void *caller);

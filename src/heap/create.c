@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A heap is made in the order in which its parts need each other: options, record, charge, region, classes, list. What fails is
- * undone in reverse (failed()), and nothing is found before the last step, except a region by its address. */
+ * A heap is created in the order in which its parts need each other: options, record, charge, region, classes, list. failed()
+ * undoes them in reverse. Nothing finds the heap before the last step, except that a region is found by its address. */
 #include "base/text.h"
 #include "heap/granular.h"
 #include "heap/invalid.h"
@@ -32,10 +32,10 @@ static void set_name(heap_t *heap, const char *name)
   text_finish(&text);
 }
 
-/* Then every call must see the block. It has a head in the process's memory; a region has no room but for what it asks for. */
+/* Blocks have heads for a leak search, except in a region, which has room for heads only on request. */
 static bool wants_leaks(void) { return HAS_SYSTEM && settings.leaks; }
 
-/* Whether a budget counts is settled here, by the heap or any ancestor: it decides how threads may cache blocks. */
+/* Sets `budgeted` here, because a budget of the heap or of an ancestor decides how threads may cache blocks. */
 static void set_common(heap_t *heap, const pool_heap_options_t *o)
 {
   heap->mark = HEAP_LIVE_MARK;
@@ -53,9 +53,8 @@ static void set_common(heap_t *heap, const pool_heap_options_t *o)
   set_name(heap, o->name);
 }
 
-/* Threads may keep magazines, with three exceptions: every call must see the block, a new magazine would be a page fault, or
- * what threads hold of a budget could not be taken back from them. The fast path finds the magazines only if the class follows
- * from the size alone and every block is the heap's own. */
+/* Threads cache blocks unless every call must see the block, a new magazine would be a page fault, or blocks of a budget could
+ * not be taken back from other threads. The fast path needs a class that follows from the size alone. */
 static void set_cached(heap_t *heap, const pool_heap_options_t *o)
 {
   bool plain = !heap_is_headed(heap) && !wants_leaks();
@@ -66,7 +65,7 @@ static void set_cached(heap_t *heap, const pool_heap_options_t *o)
   heap->plane = heap->cached && heap->space->unit_log2 == UNIT_LOG2 ? BIN_PLANE_HEAP : BIN_PLANE_NONE;
 }
 
-/* In the caller's memory what does not fit behind the first records is in units. */
+/* A table in the caller's memory that does not fit behind the first records takes whole units. */
 static size_t table_price(const heap_t *heap, const pool_heap_options_t *o)
 {
   size_t table = heap_class_table_bytes(o->size_class_count);
@@ -75,8 +74,8 @@ static size_t table_price(const heap_t *heap, const pool_heap_options_t *o)
   return (size_t)(heap->records_end - heap->records) >= table ? 0 : round_up(table, (size_t)1 << heap->space->unit_log2);
 }
 
-/* Own classes stand at 1 and on, because class 0 is no class. A head needs room beside what a class is for: without it the
- * largest would be served by runs. Two that have become the same are as good as one. */
+/* Own classes begin at 1: class 0 means none. Classes include the head, or runs would serve the largest requests. Two classes
+ * that have become equal do no harm. */
 static bool set_classes(heap_t *heap, const pool_heap_options_t *o)
 {
   if (!HAS_SYSTEM || !o->size_classes)
@@ -92,17 +91,17 @@ static bool set_classes(heap_t *heap, const pool_heap_options_t *o)
   return true;
 }
 
-/* ---- the record of a heap ---- */
+/* ---- records of heaps ---- */
 
-/* The records of heaps are used again, for heaps alone. So a pointer to a heap that was destroyed leads to a record that says
- * so. A record that is to be locked has its own page, since whole pages are locked and unlocked. */
-static heap_t *unused_heaps[2]; /* under heaps_lock */
+/* The lists of unused records are under heaps_lock. Records are reused, but only for heaps, so a pointer to a destroyed heap
+ * leads to a record whose mark tells. Records to be locked in memory have pages of their own. */
+static heap_t *unused_heaps[2];
 
-static metadata_kind_t heap_records = {.size = sizeof(heap_t), .alignment = (size_t)1 << HEAP_ALIGNMENT_LOG2}; /* with them */
+static metadata_kind_t heap_records = {.size = sizeof(heap_t), .alignment = (size_t)1 << HEAP_ALIGNMENT_LOG2};
 
 static heap_t *record_of_own_page(void) { return metadata_take(round_up(sizeof(heap_t), os_page_size()), os_page_size()); }
 
-/* A record that was used keeps its kind: one with its own page serves only heaps that need one. */
+/* A reused record keeps its kind: one with its own page serves only heaps that need one. */
 static heap_t *heap_record_take(bool own_page)
 {
   lock_acquire(&heaps_lock);
@@ -139,8 +138,7 @@ static void count_users(const heap_t *heap, size_t by)
   count_user(heap_overflow(heap), by);
 }
 
-/* The newest heap stands right behind the default one, which is always first. A child is newer than its parent, so it stands in
- * front of it; a fork relies on that (pass_budgets). */
+/* The newest heap is inserted right behind the default one: children precede their parents, as pass_budgets() needs. */
 static void enter_list(heap_t *heap)
 {
   lock_acquire(&heaps_lock);
@@ -160,7 +158,7 @@ static void enter_list(heap_t *heap)
     guests_enter(heap);
 }
 
-/* Takes the heap out of the list. Under heaps_lock. */
+/* Under heaps_lock. */
 static void leave_list(heap_t *heap)
 {
   heap_leave_ticks(heap);
@@ -171,9 +169,8 @@ static void leave_list(heap_t *heap)
   count_users(heap, -(size_t)1);
 }
 
-/* Makes sure that nothing leads to the heap any more. That is needed even if its creation has failed, because a region is found
- * by its address from the moment it is there. A question about an address, or a tick, may still look at what is about to go; it
- * holds the lock of the list, which is therefore taken in any case. */
+/* Makes the heap unreachable. A failed creation needs that too, because a region is found by its address from the start. A
+ * question or a tick may still be looking at the heap under heaps_lock, so that lock is taken in any case. */
 static void vanish(heap_t *heap, bool was_listed)
 {
   if (heap_is_guest(heap) && was_listed)
@@ -186,9 +183,8 @@ static void vanish(heap_t *heap, bool was_listed)
   lock_release(&heaps_lock);
 }
 
-/* ---- making one ---- */
+/* ---- create ---- */
 
-/* What a heap has set aside, in whole pages. The caller's memory has no name of ours. */
 static void name_region(const heap_t *heap, const char *name)
 {
   const heap_region_t *region = &heap->region;
@@ -200,7 +196,6 @@ static void name_region(const heap_t *heap, const char *name)
     os_name((void *)from, to - from, name);
 }
 
-/* Gives back the memory of a heap that nothing leads to any more. A guest's is its caller's. */
 static void give_memory(heap_t *heap)
 {
   bool guest = heap_is_guest(heap);
@@ -221,7 +216,7 @@ static heap_t *no_memory(void)
   return NULL;
 }
 
-/* Undoes a creation that failed. What was charged is discharged before the record goes that says to whom. */
+/* Undoes a failed creation. The charge is discharged first, because the record leads to the charged budgets. */
 static heap_t *failed(heap_t *heap, size_t charged)
 {
   vanish(heap, false);
@@ -230,7 +225,7 @@ static heap_t *failed(heap_t *heap, size_t charged)
   return no_memory();
 }
 
-/* The same if no other moment and no other parent could change that: the budget itself is too small for the records. */
+/* failed() for a budget that is too small for the records: no later call and no other parent could change that. */
 static heap_t *failed_for_budget(heap_t *heap, const pool_heap_options_t *o, size_t charged, size_t records)
 {
   failed(heap, charged);
@@ -241,8 +236,7 @@ static heap_t *failed_for_budget(heap_t *heap, const pool_heap_options_t *o, siz
   return invalid(INVALID_BUDGET, o->budget, records);
 }
 
-/* A budget too small for what the heap needs from the start is a wrong option (EINVAL); one that a parent cannot pay just now
- * is a lack of memory (ENOMEM). Up to UNCACHED_BUDGET threads keep no magazines: a few of them could hold all of it. */
+/* A budget too small for what the heap needs at once is an invalid option (EINVAL); one that a parent cannot pay is ENOMEM. */
 static heap_t *create_of_system(const pool_heap_options_t *o)
 {
   bool has_region = region_is_wanted(o) && !blocks_are_malloced;
@@ -263,7 +257,7 @@ static heap_t *create_of_system(const pool_heap_options_t *o)
     return failed(heap, 0);
   if (has_region && !region_make(heap, o, &plan))
     return failed(heap, heap->head_bytes);
-  /* Threads could hold all of a small budget in their magazines. */
+  /* Threads keep no magazines of a budget of up to UNCACHED_BUDGET: a few of them could hold all of it. */
   if (!has_region || !region_is_small(o) || !o->budget || !(region_is_of_granules(o) || o->budget <= UNCACHED_BUDGET))
     set_cached(heap, o);
   if (!has_region && !tool_begin_if(heap) && observer)
@@ -271,7 +265,7 @@ static heap_t *create_of_system(const pool_heap_options_t *o)
   return heap;
 }
 
-/* Of blocks inside of a block the tool wants to know by themselves. */
+/* Tools track blocks inside another block only after being told about the outer one. */
 static void leave_block_around(heap_t *heap)
 {
   located_t at = os_tool.sees_all ? heap_locate(heap->region.start) : (located_t){0};
@@ -296,7 +290,6 @@ static heap_t *create_guest(const pool_heap_options_t *o)
   return heap;
 }
 
-/* From here on everything that fails is undone in reverse. The heap enters the list last, when it is whole. */
 static heap_t *create(const pool_heap_options_t *o)
 {
   heap_t *heap = !HAS_SYSTEM || o->memory ? create_guest(o) : create_of_system(o);
@@ -327,15 +320,15 @@ static heap_t *create_inside(const pool_heap_options_t *o)
   return heap;
 }
 
-/* What checked=all and guarded=all make of a heap that the program did not ask it of. Whole pages for each block would soon use
- * up a budget, and are not to be had in memory that was taken before: such a heap is checked. */
+/* Returns what checked=all and guarded=all add to a heap. A whole page for each block would soon exhaust a budget and is
+ * impossible in memory that was taken before: such a heap is only checked. */
 static unsigned flags_for_all(const pool_heap_options_t *o)
 {
   bool bounded = o->budget || o->reserve || o->memory || o->flags & POOL_HEAP_DENSE || heap_is_bounded(o->parent);
   return settings.all & ALL_GUARDED && !bounded ? POOL_HEAP_GUARDED : POOL_HEAP_CHECKED;
 }
 
-/* One that has no room for heads is as the program wants it. */
+/* A heap that has no room for heads is created as the program asked. */
 NOINLINE static heap_t *create_with_all(const pool_heap_options_t *options)
 {
   pool_heap_options_t o = *options;
@@ -350,7 +343,7 @@ NOINLINE static heap_t *create_with_all(const pool_heap_options_t *options)
   return heap;
 }
 
-/* What comes from malloc is in no region, and nobody knows what of its memory is there. */
+/* Blocks from malloc are in no region, so options about the region's pages cannot be met and are dropped. */
 NOINLINE static heap_t *create_malloced(const pool_heap_options_t *options)
 {
   pool_heap_options_t o = *options;
@@ -367,14 +360,14 @@ NOINLINE static heap_t *create_unasked(const pool_heap_options_t *options)
   return settings.all ? create_with_all(options) : create_inside(options);
 }
 
-/* The gate makes the creation whole to a fork: the child finds the heap in the list, or nothing of it. */
+/* The gate makes the creation atomic for a fork: the child finds the heap in the list, or nothing of it. */
 heap_t *heap_create(const pool_heap_options_t *options)
 {
   static const pool_heap_options_t defaults;
   const pool_heap_options_t *o = options ? options : &defaults;
   if (!heap_options_are_valid(o))
     return NULL;
-  /* Now, also for a heap in the caller's memory, which makes no system call later. */
+  /* The manager comes up now even for a heap in the caller's memory, which makes no system calls later. */
   if (!manager_ready() && !o->memory)
     return no_memory();
   heap_t *heap = HAS_SYSTEM && unlikely(blocks_are_malloced | settings.all) ? create_unasked(o) : create_inside(o);
@@ -383,9 +376,9 @@ heap_t *heap_create(const pool_heap_options_t *options)
   return heap;
 }
 
-/* ---- ending one ---- */
+/* ---- destroy ---- */
 
-/* Comes after the heap has vanished: a question could still look at the records of its bins. */
+/* Runs after the heap has vanished: until then a question could look at the records of its bins. */
 static void give_records(heap_t *heap)
 {
   for (unsigned c = 1; c < heap->bins_end; c++) {
@@ -396,7 +389,7 @@ static void give_records(heap_t *heap)
   heap_give_record(heap, (void *)(uintptr_t)heap->class_sizes, heap_class_table_bytes(heap->class_count));
 }
 
-/* A heap whose parent or overflow this is would go on with a record that is gone. */
+/* A heap that has this one as its parent or overflow would keep a pointer to a dead record. */
 static void refuse_if_used(const heap_t *heap)
 {
   if (unlikely(__atomic_load_n(&heap->users, __ATOMIC_RELAXED) != 0))
@@ -411,8 +404,7 @@ NOINLINE static void look_before_end(heap_t *heap)
     heap_drain(heap, "pool_heap_destroy");
 }
 
-/* The heap leaves the list only when no bin of it is due for a tick and no thread has magazines of it: a fork takes the locks
- * of the heaps in the list alone. */
+/* The heap leaves the list after its bins and the magazines of it: a fork takes the locks of listed heaps only. */
 void heap_destroy(heap_t *heap)
 {
   refuse_if_used(heap);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT
- *
- * No lock of the manager is taken here, and none of its lists is followed: the thread may have been interrupted in the middle
- * of changing any of them. */
+ * Nothing here takes a lock of the manager or follows its lists: the thread may have been changing any of them. */
 #include "heap/dying.h"
 #include "size_class.h"
 #include "space/space.h"
@@ -9,7 +7,7 @@
 
 THREAD_LOCAL bool heap_is_dying;
 
-/* The last blocks that were taken in this way, with their sizes: realloc() has to know how much to copy. */
+/* The last blocks that were allocated here, with their sizes: realloc() must know how much to copy. */
 enum { DYING_BLOCKS = 256 };
 static struct {
   const void *block;
@@ -17,7 +15,7 @@ static struct {
 } dying_blocks[DYING_BLOCKS];
 static unsigned dying_count;
 
-/* Whole pages of the system's: this thread may hold any lock of the manager. A size that cannot be rounded is refused. */
+/* Maps whole pages, because this thread may hold any lock of the manager. A size that cannot be rounded is refused. */
 void *dying_allocate(size_t size, size_t alignment)
 {
   size_t bytes = size <= PTRDIFF_MAX ? round_up(size + !size, os_page_size()) : 0;
@@ -30,8 +28,7 @@ void *dying_allocate(size_t size, size_t alignment)
   return block;
 }
 
-/* Returns what the class map says of a block of a class, and its descriptor of a run, because no lock may be taken. 0: it is
- * not known. */
+/* Reads the class map, or the descriptor of a run, without locks. Returns 0 if the size is not known. */
 size_t dying_usable_size(const void *block)
 {
   const arena_t *arena = space_arena_at(window_slot_of(block));

@@ -6,12 +6,12 @@
 #include "os/tool.h"
 
 enum {
-  ATTEMPTS = 64,    /* of on_exhausted for one request */
-  BORROW_FACTOR = 4 /* a class that is exhausted borrows blocks of up to so many times the size */
+  ATTEMPTS = 64,    /* calls of on_exhausted for one request */
+  BORROW_FACTOR = 4 /* an exhausted class borrows blocks of up to this many times its size */
 };
 
-/* Tries again after something was given back. That may have made room just behind a block that grows, or enough for the block
- * to move its pages, where a second block beside it would still not fit. */
+/* Tries again after something was given back. The freed memory may lie just behind a block that grows. It may also be enough to
+ * move the block's pages, where a second block beside it would still not fit. */
 static void *take_again(heap_t *heap, request_t *r)
 {
   if (r->from && heap_lengthen(r->from, r->size, true, r->caller)) {
@@ -21,15 +21,14 @@ static void *take_again(heap_t *heap, request_t *r)
   return heap_take(heap, r);
 }
 
-/* Returns how many bytes the request still lacks. A mapping that grows has some of them already. */
+/* Returns how many bytes the request still needs. A mapping that grows has some of them already. */
 static size_t bytes_lacking(const request_t *r)
 {
   size_t has = HAS_SYSTEM && r->from && r->from->huge ? r->from->size : 0;
   return r->size > has ? r->size - has : 0;
 }
 
-/* Returns to the system all free units, and what the default heap has cached. That helps only if the system refused, and not
- * the budget. */
+/* Returns free units and the default heap's caches to the system. That helps only if the system refused, not the budget. */
 static void trim_process(heap_t *heap, const request_t *r)
 {
   if (!HAS_SYSTEM || heap_is_guest(heap) || (heap_has_granules(heap) && !granular_may_leave(heap)) ||
@@ -41,15 +40,14 @@ static void trim_process(heap_t *heap, const request_t *r)
   space_purge(&space_of_process, 0);
 }
 
-/* Changes whenever memory comes back that a request could be served from, except free blocks of its class. */
+/* Returns a number that changes whenever memory comes back that could serve a request, except for free blocks of its class. */
 static uint64_t memory_changes(const heap_t *heap)
 {
   return HAS_SYSTEM && heap->space ? space_changes(heap->space) + space_changes(&space_of_process) + huge_purged_bytes() : 0;
 }
 
-/* Says whether another try may succeed where the last one failed, after something was given up. A heap without slabs, or whose
- * blocks wait in a quarantine, has other places to look at, so it always may. A process at its limit asks very often, and each
- * try that fails asks the system. */
+/* Returns whether another try may succeed now. Heaps without slabs or with a quarantine have other sources, so they always try
+ * again. A process at its limit asks very often, and each failing try is a system call. */
 static bool may_succeed_now(heap_t *heap, const request_t *r, uint64_t before)
 {
   if (!HAS_SYSTEM || !heap->space || heap_is_headed(heap) || heap_has_granules(heap) || heap_may_be_apart(heap) ||
@@ -60,24 +58,23 @@ static bool may_succeed_now(heap_t *heap, const request_t *r, uint64_t before)
   return bin && bin_has_free(bin);
 }
 
-/* Says that no mapping of that size will be had, whatever is given back for it. */
+/* Returns whether no mapping of that size is possible, whatever is given back for it. */
 static bool is_hopeless(const heap_t *heap, const request_t *r)
 {
   return HAS_SYSTEM && !heap->region.kind && huge_is_hopeless(bytes_lacking(r));
 }
 
-/* Granules have given back what they keep at the first try. A heap that may leave them, or did so while its budget was higher,
- * may have slabs in the process's space as well, and a checked one keeps blocks for longer. */
+/* Granules have given up what they keep at the first try. Draining may still help if the heap has slabs in the process's space,
+ * now or from a time when its budget was higher, or keeps back freed blocks because it is checked. */
 static bool may_drain(const heap_t *heap)
 {
   return !heap_has_granules(heap) || heap_is_checked(heap) || (HAS_SYSTEM && (heap->bins_end || granular_may_leave(heap)));
 }
 
-/* Tries what is there already, the nearest first: what the heap has cached and idle, what the process has kept, and last a
- * block of a larger class, which wastes a part of it. For a hopeless request nobody gives up anything. */
+/* Tries existing memory: the heap's caches and idle memory, the process's, and last a larger block, partly wasted. */
 static void *take_own(heap_t *heap, request_t *r)
 {
-  /* Draining would cost every thread its magazines, and could not help. */
+  /* Draining for a hopeless request would cost every thread its magazines for nothing. */
   if (is_hopeless(heap, r) || !may_drain(heap))
     return NULL;
   uint64_t changes = memory_changes(heap);
@@ -88,16 +85,13 @@ static void *take_own(heap_t *heap, request_t *r)
     trim_process(heap, r);
     block = may_succeed_now(heap, r, changes) ? take_again(heap, r) : NULL;
   }
-  /* A large block has no class, so there is nothing that it could borrow. */
   unsigned c = !HAS_SYSTEM || block || !heap->space ? 0 : heap_class_for(heap, size_with_head(heap, r), r->alignment);
   return c ? heap_borrow(heap, c + 1, heap_block_size(heap, c) * BORROW_FACTOR, r) : block;
 }
 
-attempt_t heap_first_resort(heap_t *heap, const char *call) { return (attempt_t){.first = heap, .heap = heap, .call = call}; }
+attempt_t heap_first_attempt(heap_t *heap, const char *call) { return (attempt_t){.first = heap, .heap = heap, .call = call}; }
 
-/* The order is the same for a single request (heap_take_hard()) and for a caller that goes on by itself (heap_probe()): the
- * heap's callback for as long as that says "again", then the heap it overflows to, whose own callback is asked anew. A callback
- * that says so for ever ends at ATTEMPTS. */
+/* A callback that always returns true is cut off after ATTEMPTS calls. */
 bool heap_next_attempt(attempt_t *from, size_t size, bool may_ask)
 {
   heap_t *heap = from->heap;
@@ -125,10 +119,10 @@ void heap_count_overflowed(const attempt_t *from)
     __atomic_fetch_add(&heap->overflowed_count, 1, __ATOMIC_RELAXED);
 }
 
-/* It is a loop because a chain of overflows may be long and the stack short. */
+/* This is a loop, not a recursion, because a chain of overflows may be long and the stack short. */
 COLD void *heap_take_hard(heap_t *heap, request_t *r)
 {
-  attempt_t from = heap_first_resort(heap, r->call);
+  attempt_t from = heap_first_attempt(heap, r->call);
   void *block = take_own(heap, r);
   while (!block && heap_next_attempt(&from, r->size, true))
     block = heap_take_at(&from, r);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Nothing is counted twice: a block is live or cached, and what a slab or a run holds beyond those is idle. What no heap has is
- * put down to the default heap. */
+ * Nothing is counted twice: a block is live or cached, and everything else that a slab or a run holds is idle. Memory that
+ * belongs to no heap is counted in the default heap. */
 #include "heap/figures.h"
 #include "heap/apart.h"
 #include "heap/granular.h"
@@ -11,7 +11,7 @@
 #include "option.h"
 #include "space/metadata.h"
 
-/* How many blocks of the bin are in magazines of these threads. Under threads_lock. */
+/* Under threads_lock. */
 static size_t cached_in(const thread_t *thread, const bin_t *bin)
 {
   size_t blocks = 0;
@@ -22,7 +22,7 @@ static size_t cached_in(const thread_t *thread, const bin_t *bin)
   return blocks;
 }
 
-/* What a fork has lost is with no caller, and neither is what is in quarantine, so it counts as cached. */
+/* Blocks that a fork has lost, and blocks in quarantine, are with no caller, so they count as cached. */
 bin_figures_t heap_bin_figures(bin_t *bin)
 {
   size_t in_threads = __atomic_load_n(&bin->withheld, __ATOMIC_RELAXED);
@@ -41,10 +41,10 @@ static large_figures_t figures_of(const heap_t *heap)
                            .held_bytes = __atomic_load_n(&heap->large_held, __ATOMIC_RELAXED)};
 }
 
-/* A block that one thread takes and another frees may be seen at its free alone. */
+/* A block that one thread takes and another frees may be seen only at its free. */
 static size_t none_if_negative(size_t figure) { return figure > SIZE_MAX / 2 ? 0 : figure; }
 
-/* Threads that keep spares have a part of the default heap's figures in their records. */
+/* Threads with spares keep a part of the default heap's figures in their records. */
 static large_figures_t figures_with_spares(const heap_t *heap)
 {
   lock_acquire(&threads_lock);
@@ -59,7 +59,6 @@ static large_figures_t figures_with_spares(const heap_t *heap)
   return f;
 }
 
-/* Read one after the other while threads go on, so the figures are close. */
 large_figures_t heap_large_figures(heap_t *heap)
 {
   large_figures_t f = heap_is_default(heap) ? figures_with_spares(heap) : figures_of(heap);
@@ -74,7 +73,7 @@ large_figures_t heap_large_figures(heap_t *heap)
   return f;
 }
 
-/* Returns how much of the process's metadata heaps were charged for. Under heaps_lock. */
+/* Under heaps_lock. */
 static size_t charged_metadata(void)
 {
   size_t bytes = 0;
@@ -83,8 +82,7 @@ static size_t charged_metadata(void)
   return bytes;
 }
 
-/* Returns the largest figure that this was ever called with. Nobody counts the process's peak, so it is the highest that was
- * seen. */
+/* Returns the largest argument of all calls. The process's peak is not counted, so this is the highest figure that was seen. */
 static size_t most_of_all_times(size_t bytes)
 {
   static size_t most;
@@ -94,8 +92,8 @@ static size_t most_of_all_times(size_t bytes)
   return max_size(seen, bytes);
 }
 
-/* Records that serve all heaps. A record is charged before it is touched, and counts until it has gone: in between more is
- * charged than there is. Under heaps_lock. */
+/* Returns the bytes of records that serve all heaps. A record is charged before it is touched and discharged after it is gone,
+ * so the charge may briefly exceed it. Under heaps_lock. */
 static size_t shared_records(const arena_figures_t *arenas)
 {
   size_t all = metadata_touched() + arenas->record_bytes;
@@ -119,8 +117,8 @@ size_t heap_of_nobody_bytes(void)
   return records + idle_of_process(&f);
 }
 
-/* Returns all that the manager has mapped. Blocks apart count as far as their heaps hold them: what lies around them has no
- * access. Under heaps_lock, which keeps the reserves. */
+/* Returns all that the manager has mapped. Blocks apart count as their heaps hold them: the memory around them is inaccessible.
+ * Under heaps_lock, which keeps the reserves. */
 static size_t mapped_by_process(const arena_figures_t *arenas)
 {
   size_t bytes = arenas->mapped_bytes + space_left_mapped() + metadata_mapped() + huge_mapped_bytes() + huge_apart_bytes() +
@@ -131,8 +129,7 @@ static size_t mapped_by_process(const arena_figures_t *arenas)
   return bytes;
 }
 
-/* Returns what heaps but the default one hold of that, each without its children. A guest holds its caller's memory. Under
- * heaps_lock. */
+/* Returns what heaps but the default one and guests hold, each without its children. Under heaps_lock. */
 static size_t held_by_others(void)
 {
   size_t bytes = 0;
@@ -143,7 +140,7 @@ static size_t held_by_others(void)
   return bytes;
 }
 
-/* What the process's space holds beyond blocks belongs to no heap, so it is put down to the default heap. */
+/* Memory of the process's space beyond blocks belongs to no heap, so the default heap counts it. */
 static void add_process_figures(pool_stats_t *stats, const arena_figures_t *arenas)
 {
   space_figures_t f = space_figures(&space_of_process);
@@ -164,7 +161,7 @@ static void add_unheld(pool_stats_t *stats, const arena_figures_t *arenas)
   stats->advised_bytes = arenas->advised_bytes + (settings.huge_pages == HUGE_PAGES_ALWAYS ? huge_mapped_bytes() : 0);
 }
 
-/* The units of a prepaid region that serve nothing are held all the same. */
+/* A prepaid region holds its unused units, too. */
 static void add_region_figures(pool_stats_t *stats, heap_t *heap)
 {
   if (heap_has_granules(heap)) {
@@ -173,7 +170,7 @@ static void add_region_figures(pool_stats_t *stats, heap_t *heap)
   }
   space_figures_t f = space_figures(&heap->region.space);
   stats->idle_bytes += f.unused_bytes;
-  if (heap->region.space.purgeable) /* else it is a caller's, or was touched beforehand */
+  if (heap->region.space.purgeable) /* otherwise the memory is the caller's, or was faulted in at creation */
     stats->returned_bytes += f.unused_bytes - min_size(f.dirty_bytes, f.unused_bytes);
   stats->purged_bytes = f.purged_bytes;
 }
@@ -190,8 +187,7 @@ static void add_bins(pool_stats_t *stats, heap_t *heap)
   }
 }
 
-/* What large blocks hold beyond their usable bytes, and spares, is idle. The figures are read one after the other, so the
- * difference is kept from being negative. */
+/* Slack of large blocks and spares are idle. The figures are read one after the other, so the difference is clamped at 0. */
 static void add_large(pool_stats_t *stats, heap_t *heap)
 {
   large_figures_t f = heap_large_figures(heap);
@@ -201,15 +197,15 @@ static void add_large(pool_stats_t *stats, heap_t *heap)
   stats->idle_bytes += f.held_bytes - min_size(f.live_bytes + f.cached_bytes, f.held_bytes);
 }
 
-/* Outside a region a block takes whole units, or pages where it is a mapping. */
+/* Blocks outside a region take whole units, or pages if they are mappings. */
 static size_t largest_in_process(heap_t *heap, size_t room)
 {
   bool huge = large_is_huge(heap, room, 1);
   return min_size(round_down(room, huge ? os_page_size() : UNIT), PTRDIFF_MAX - 2 * UNIT);
 }
 
-/* Of granules it stores the longest free piece, too: that is longer than the largest request by the guard of a heap that has
- * them, and by what its budget has no room for. */
+/* Returns the largest request that would succeed. *longest is the longest free piece of granules: the largest request may be
+ * smaller by a head, and by what the budget cannot pay. */
 static size_t largest_now(heap_t *heap, size_t *longest)
 {
   size_t largest = heap_has_granules(heap) ? granular_largest(heap, longest) : 0, room = budget_room(&heap->budget);
@@ -238,7 +234,6 @@ static void set_fragmentation(pool_stats_t *stats, const heap_t *heap, size_t lo
   stats->fragmentation = free ? (unsigned)(1000 - (uint64_t)min_size(longest, free) * 1000 / free) : 0;
 }
 
-/* What is in quarantine stays there. */
 static void add_fragmentation(pool_stats_t *stats, heap_t *heap)
 {
   size_t longest = 0;
@@ -247,7 +242,7 @@ static void add_fragmentation(pool_stats_t *stats, heap_t *heap)
     set_fragmentation(stats, heap, longest);
 }
 
-/* Counts idle bytes as free or returned: some idle blocks and units have no pages behind them. */
+/* Splits idle bytes into free and returned ones: some idle blocks and units have no pages behind them. */
 static void add_backing(pool_stats_t *stats, heap_t *heap)
 {
   arena_figures_t arenas = {0};
@@ -274,7 +269,7 @@ static void add_all(pool_stats_t *stats, heap_t *heap)
   stats->metadata_bytes = heap->metadata_bytes + __atomic_load_n(&heap->record_bytes, __ATOMIC_RELAXED) +
                           __atomic_load_n(&heap->record_run_bytes, __ATOMIC_RELAXED);
   stats->children_bytes = budget_below(&heap->budget);
-  stats->peak_held_bytes = max_size(budget_peak(&heap->budget), stats->held_bytes); /* noted later than what is held */
+  stats->peak_held_bytes = max_size(budget_peak(&heap->budget), stats->held_bytes); /* the peak is noted after the charge */
   stats->exhausted_count = __atomic_load_n(&heap->exhausted_count, __ATOMIC_RELAXED);
   stats->retried_count = __atomic_load_n(&heap->retried_count, __ATOMIC_RELAXED);
   stats->overflowed_count = __atomic_load_n(&heap->overflowed_count, __ATOMIC_RELAXED);

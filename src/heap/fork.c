@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A fork in a process with threads takes every lock and closes every gate, so that the child finds nothing half done. The order
- * is that of docs/DESIGN.md (The order of locks), and a new lock belongs in both. */
+ * A fork in a process with threads takes every lock and closes every gate, so that the child finds nothing half done.
+ * docs/DESIGN.md (The order of locks) has the order; a new lock belongs in both places. */
 #include "bin/due.h"
 #include "heap/helper_threads.h"
 #include "heap/large.h"
@@ -14,9 +14,9 @@
 
 lock_t startup_lock;
 
-/* A process with one thread forks without the locks: the fork may come from a signal handler that interrupted a call which
- * holds one, and that call goes on in the child and opens it. Only glibc says that there is one thread; with another C library
- * such a fork waits for ever. Several threads may fork at once, so each knows for itself. */
+/* A single-threaded process forks without the locks: a signal handler may fork while the interrupted call holds a lock, and
+ * that call goes on in the child and releases it. Only glibc reports that there is one thread; with other C libraries such a
+ * fork deadlocks. The flag is thread-local because several threads may fork at once. */
 static THREAD_LOCAL bool fork_locked;
 
 bool fork_lost_threads;
@@ -41,11 +41,11 @@ static void pass_depots(void)
       closure_pass(&depot_at(&bin->depots, i)->lock);
 }
 
-/* The heaps that have a region of units, which are linked on the way: few do, and the others need not be looked at again. */
+/* Heaps that have a region of units, linked by pass_budgets(): the region locks need no second walk over all heaps. */
 static heap_t *with_region;
 
-/* The newest heaps come first in the list, so children come before their parents. The default heap, which is first in the list,
- * may be the parent of any, so it is last. */
+/* New heaps precede older ones in the list, so children come before their parents. The default heap is first in the list but
+ * may be the parent of any, so it is passed last. */
 static void pass_budgets(void)
 {
   with_region = NULL;
@@ -65,7 +65,7 @@ static void for_each_region_lock(void (*act)(lock_t *))
     act(&heap->region.space.lock);
 }
 
-/* A depot may have what another thread had put there that was about to make the bin due (D2). */
+/* A lost thread may have filled a depot and not yet made the bin due (D2). */
 static void reset_depots(bin_t *bin)
 {
   bool filled = false;
@@ -78,7 +78,7 @@ static void reset_depots(bin_t *bin)
     bin_become_due(bin);
 }
 
-/* In the child a lock may be as another thread had it, that was about to see that its kind is closed. */
+/* A lock may be in the state in which a lost thread left it just before it would have seen that its kind is closed. */
 static void reset_heaps(void)
 {
   for (heap_t *heap = heaps_first(); heap; heap = heap->next) {
@@ -96,7 +96,7 @@ static void reset_heaps(void)
 static lock_t *const leaves[] = {&bin_magazines_lock, &space_of_process.lock, &space_slots_lock, &guests_lock};
 enum { LEAVES = sizeof leaves / sizeof *leaves };
 
-/* The metadata serves all others, so its lock is last. */
+/* The lock of the metadata is last, because all others may be held when it is taken. */
 static size_t leaf_count(void) { return LEAVES + (observer ? observer->lock_count : 0) + 1; }
 
 static lock_t *leaf(size_t i)
@@ -104,7 +104,7 @@ static lock_t *leaf(size_t i)
   return i < LEAVES ? leaves[i] : i + 1 < leaf_count() ? observer->locks[i - LEAVES] : &metadata_lock;
 }
 
-/* Takes everything in the order in which it nests, so that no thread waits for the fork while the fork waits for it. */
+/* Takes everything in nesting order, so that no thread waits for the fork while the fork waits for it. */
 static void lock_everything(void)
 {
   gate_close(GATE_LIFE);
@@ -133,9 +133,8 @@ static void lock_everything(void)
     lock_acquire(leaf(i));
 }
 
-/* Opens everything that lock_everything() took, but the object pools, which are open already. In which order is of no matter to
- * those who wait, with one exception. Regions are opened before the list of heaps: a heap that is made once the list is open
- * was never locked here, and must not be opened. */
+/* Opens what lock_everything() took, except object pools, which are open already. Only one order matters: regions are opened
+ * before the list of heaps. A heap that is created once the list is open was never locked here and must not be opened. */
 static void open_everything(void (*open)(lock_t *))
 {
   for (size_t i = leaf_count(); i--;)
@@ -169,8 +168,7 @@ static void fork_prepare(void)
     observer->fork_prepare();
 }
 
-/* Nothing was locked in a process with one thread (fork_locked). Object pools come first, while nobody can enter one into their
- * list: that is under heaps_lock. */
+/* A single-threaded process locked nothing. Object pools are opened first, while heaps_lock keeps out new ones. */
 static void fork_parent(void)
 {
   if (!fork_locked)
@@ -199,7 +197,7 @@ static void fork_child(void)
   helpers_fork_child((exports ? HELPER_EXPORT : 0) | (background_fork_child() ? HELPER_BACKGROUND : 0));
 }
 
-/* The exchange decides which thread registers. Registering may allocate, and so come here again. */
+/* The exchange decides which thread registers: registering may allocate and call this function again. */
 void fork_watch(void)
 {
   static uint32_t watched;

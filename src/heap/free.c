@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT
- *
- * A block is looked up once (heap_locate_block()). Where it goes back to follows from what it is: a mapping, a run, or a block
- * of a bin, with or without magazines. */
+ * A block is looked up once (heap_locate_block()), and returned to a mapping, a run, or a bin with or without magazines. */
 #include "base/text.h"
 #include "heap/apart.h"
 #include "heap/blocks.h"
@@ -14,8 +12,8 @@
 #include "space/gate.h"
 #include <string.h>
 
-/* The program ends only after the thread has left its magazines, because a handler of SIGABRT may allocate. The slow path is
- * counted after that too, as in take_cached(). */
+/* A misuse ends the program only after the thread has left its magazines, because a SIGABRT handler may allocate. The slow path
+ * is counted after that too, as in take_cached(). */
 static void give_cached(heap_t *heap, bin_t *bin, void *block, const char *call)
 {
   thread_t *thread = thread_current_to_free();
@@ -25,7 +23,7 @@ static void give_cached(heap_t *heap, bin_t *bin, void *block, const char *call)
     return;
   }
   loaded_t *loaded = &magazines->cache->of[bin->size_class];
-  /* The block that was freed last is `top`, so a second free of it is seen at once. */
+  /* `top` is the block that was freed last, so freeing it twice in a row is found at once. */
   bool twice = loaded->top == block, slow = !twice && !MAGAZINE_PUSH(loaded, block);
   if (slow)
     magazines_overflow(magazines, bin, block);
@@ -36,14 +34,14 @@ static void give_cached(heap_t *heap, bin_t *bin, void *block, const char *call)
     heap_after_slow_path(thread);
 }
 
-/* Another thread may have freed it since it was looked up. */
+/* Another thread may have freed the block since it was looked up. */
 static void give_granules(heap_t *heap, void *block, const char *call)
 {
   if (unlikely(!granular_give(heap, block)))
     heap_locate_block(heap, block, call, FREED_TWICE);
 }
 
-/* Another thread may have freed it since it was looked up. */
+/* Another thread may have freed the block since it was looked up. */
 static void give_mapping(const located_t *at, const char *call)
 {
   KEEPS_FRAME();
@@ -67,8 +65,7 @@ void heap_give_uncached(const located_t *at, const char *call)
     bin_put(at->bin, &start, 1);
 }
 
-/* A large block may be wiped by giving its pages back. A block of a slab shares them with others, and those of a block apart
- * are not the manager's. */
+/* Large blocks may be wiped by purging. Blocks of a slab share pages, and the pages of a block apart are not the manager's. */
 void heap_wipe(const located_t *at, char *from, size_t size)
 {
   if (located_in_granules(at) || at->bin || located_is_apart(at))
@@ -77,13 +74,13 @@ void heap_wipe(const located_t *at, char *from, size_t size)
     large_wipe(at->heap, from, size);
 }
 
-/* A head has the size that was asked for, and so has a block apart, unless it stands for any block of its class. */
+/* Heads record the requested size. Blocks apart do too, unless they stand in for any block of their class. */
 static bool requested_size_is_known(const located_t *at)
 {
   return at->head.state || (located_is_apart(at) && !apart_is_as_its_class(at->huge));
 }
 
-/* A caller that says another size or alignment frees another block than it thinks. Where neither is known it is believed. */
+/* A caller that passes another size or alignment means another block, unless the requested size is not known. */
 void heap_verify_sized(const void *block, size_t size, size_t alignment, const char *call)
 {
   if (!HAS_SYSTEM || process_is_ending())
@@ -100,7 +97,7 @@ void heap_verify_sized(const void *block, size_t size, size_t alignment, const c
   fatal_misuse_of_block(call, block, words, at.heap, located_size(&at), NULL);
 }
 
-/* The wipe comes first: once the block is put, another thread may have it. */
+/* The wipe comes first: once the block is returned, another thread may have it. */
 static inline __attribute__((always_inline)) void give_back(const located_t *at, const char *call, const void *caller)
 {
   heap_t *heap = at->heap;
@@ -124,7 +121,7 @@ static inline __attribute__((always_inline)) void give_found(heap_t *heap, void 
   give_back(&at, call, caller);
 }
 
-/* A function of its own, so that the frame is not there where granules take the block. */
+/* A separate function keeps its stack frame out of the path on which granules take the block. */
 NOINLINE static void free_found(heap_t *heap, void *block, const char *call, const void *caller)
 {
   KEEPS_FRAME();
@@ -138,8 +135,8 @@ void heap_free_for(heap_t *heap, void *block, const char *call, const void *call
 }
 
 #ifndef heap_free
-/* A thread that ends the process leaves what it frees: its locks may be in any state. What begins in the granules of the heap
- * that is given needs no other look: where a live block of it begins is no other block. */
+/* A thread that ends the process leaks what it frees, because its locks may be in any state. A block that begins in the
+ * granules of the given heap needs no further look: no other block begins where a live one does. */
 void heap_free(heap_t *heap, void *block, const char *call)
 {
   if (process_is_ending())

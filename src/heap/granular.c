@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- *
- * Bytes become granules here, and pages become money. */
+ * Converts bytes to granules and charges the budget for pages. */
 #include "heap/granular.h"
 #include "base/granules_kept.h"
 #include "base/pattern.h"
@@ -10,8 +9,8 @@
 #include <string.h>
 
 enum {
-  TICK_GIVES = 16, /* frees that leave a page without a block, from one look at the clock to the next */
-  STEP_PAGES = 32  /* that a step of a tick gives back, in one call of the system */
+  TICK_GIVES = 16, /* frees that leave a page without a block, between two looks at the clock */
+  STEP_PAGES = 32  /* pages that one step of a tick returns, in one system call */
 };
 
 static size_t granule_of(const heap_t *heap, const void *address)
@@ -21,7 +20,6 @@ static size_t granule_of(const heap_t *heap, const void *address)
 
 static char *address_of(const heap_t *heap, size_t granule) { return heap->region.base + (granule << GRANULE_LOG2); }
 
-/* The index grows by steps, so the first guess may be too high by a little. */
 size_t granular_count_for(size_t bytes)
 {
   size_t count = min_size(bytes >> GRANULE_LOG2, GRANULES_MOST);
@@ -47,10 +45,10 @@ static size_t pages_of_region(const heap_region_t *region)
   return (region->granules.count + GRANULE_PAGE - 1) / GRANULE_PAGE;
 }
 
-/* A guest's memory is the caller's. */
+/* A guest's memory is the caller's and never dirty here. */
 static bool has_dirty_pages(const heap_region_t *region) { return HAS_SYSTEM && region->kind == REGION_SMALL && region->dirty; }
 
-/* What a page of a budget's region holds while no block is in it is put down to the process. */
+/* A page of a budget's region without a block is charged to nobody, so its contents count for the process. */
 static void note_dirty(heap_region_t *region, size_t page, bool dirty)
 {
   if (!has_dirty_pages(region) || bit_test(region->dirty, page) == dirty)
@@ -68,9 +66,8 @@ static void fill_page(heap_t *heap, size_t page)
   dead_fill(address_of(heap, page_start(page)), page_bytes(&heap->region.granules, page));
 }
 
-/* A block [from, to) is about to be the first in some pages, which have been charged. In a checked heap such a page has the
- * pattern since its blocks were given back, and so shows who has written to one of them since. What is not dirty was never
- * used, or went back to the system. */
+/* A block [from, to) becomes the first in some pages, which have been charged. A dirty page of a checked heap has the pattern
+ * since its blocks were freed, which reveals later writes to them. Other pages were never used, or were purged. */
 COLD static void open_pages(heap_t *heap, size_t from, size_t to)
 {
   heap_region_t *region = &heap->region;
@@ -86,7 +83,7 @@ COLD static void open_pages(heap_t *heap, size_t from, size_t to)
   }
 }
 
-/* A caller's memory, and what the system's held before, has the pattern from the start. */
+/* The caller's memory, and dirty memory from the system, get the pattern at the start. */
 void granular_begin(heap_t *heap)
 {
   const heap_region_t *region = &heap->region;
@@ -115,11 +112,11 @@ void granular_forget_dirty(heap_t *heap)
     note_dirty(&heap->region, page, false);
 }
 
-/* Where the system's pages are longer, they go back with the region. */
+/* If system pages are larger, they are returned only with the region. */
 static bool pages_go_back(void) { return os_page_size() <= GRANULE_PAGE << GRANULE_LOG2; }
 
-/* Gives the dirty pages [page, end) back. A call that is
- * refused, because a page is locked, may have taken others: the halves are asked for, so that none of those counts as dirty. */
+/* Returns the dirty pages [page, end) to the system. A call refused because one page is locked may have taken others. The
+ * halves are then tried, so that no returned page counts as dirty. */
 static size_t purge_pages(heap_region_t *region, size_t page, size_t end)
 {
   if (!pages_go_back())
@@ -133,15 +130,15 @@ static size_t purge_pages(heap_region_t *region, size_t page, size_t end)
   return bytes;
 }
 
-/* Whether the next round over the pages is due. Another thread may have a later time. */
+/* Returns whether the next round over the pages is due. Another thread may have stored a later time. */
 static bool round_begins(const heap_region_t *region, uint64_t now_ms)
 {
   return !region->ticked_page && now_ms >= region->ticked_ms + region->purge_delay_ms;
 }
 
-/* Gives pages back that have been dirty, and without a block, since the last round but one. So they wait for the delay and at
- * most once more, and then for the round to come to them: the delay counts from the last step of a round. A step ends with a
- * call of the system; true: that gave some back. */
+/* Returns pages that have been dirty and without a block since the last round but one. They wait between one and two purge
+ * delays, and then until the round reaches them: the delay counts from the last step of a round. A step ends with one system
+ * call. Returns true if that call returned memory. */
 static bool tick_pages(heap_region_t *region, uint64_t now_ms)
 {
   if (!region->ticked_page && !round_begins(region, now_ms))
@@ -162,7 +159,7 @@ static bool tick_pages(heap_region_t *region, uint64_t now_ms)
   return false;
 }
 
-/* A block was in [from, to), and `granules` of its pages have none any more. They are looked at by the clock now and then. */
+/* Pages of [from, to), `granules` long together, are now without a block. Every TICK_GIVES-th call may tick. */
 COLD static void close_pages(heap_t *heap, size_t from, size_t to, size_t granules)
 {
   heap_region_t *region = &heap->region;
@@ -176,7 +173,6 @@ COLD static void close_pages(heap_t *heap, size_t from, size_t to, size_t granul
 
 /* ---- blocks ---- */
 
-/* Gives the block back that begins at a granule. */
 static inline void give(heap_t *heap, size_t from, size_t to)
 {
   size_t emptied = granules_give(&heap->region.granules, from, to);
@@ -184,7 +180,7 @@ static inline void give(heap_t *heap, size_t from, size_t to)
     close_pages(heap, from, to, emptied);
 }
 
-/* Gives the kept blocks back, which only granular_take_plain() and granular_give() know of. Under the lock. */
+/* Frees the kept blocks, which only granular_take_plain() and granular_give() know of. Under the lock. */
 static void give_kept(heap_t *heap)
 {
   granules_t *g = &heap->region.granules;
@@ -204,7 +200,6 @@ static bool charge(heap_t *heap, size_t granules)
   return !granules || budget_charge(&heap->budget, granules << GRANULE_LOG2);
 }
 
-/* A block [from, to) is to be the first in some pages. */
 static bool pay_for(void *context, size_t from, size_t to)
 {
   heap_t *heap = context;
@@ -215,9 +210,8 @@ static bool pay_for(void *context, size_t from, size_t to)
   return true;
 }
 
-/* Cuts at an alignment of so many granules, or where more tries are needed than one look. The best place may be in pages that
- * nobody can pay for. Then one is looked for in what is paid for already, with a look at each free stretch. Where there is no
- * place at all, that is known without. */
+/* Cuts a block at an alignment of `steps` granules, or after the first look has failed. If the budget cannot pay for the pages
+ * of the best place, a second search checks every free stretch for a place that it can pay for. */
 COLD static size_t cut_harder(heap_t *heap, size_t count, size_t steps)
 {
   granules_t *g = &heap->region.granules;
@@ -292,15 +286,13 @@ void *granular_take(heap_t *heap, size_t size, size_t alignment, size_t *usable)
   return at != GRANULES_NONE ? address_of(heap, at) : NULL;
 }
 
-/* A budget that was raised goes on in the process's space, as soon as it has been raised by a unit of that. Sooner a bin would
- * take what pages of the region need. */
+/* The heap goes on in the process's space once its budget was raised by a unit: earlier a bin would take what pages need. */
 bool granular_may_leave(const heap_t *heap)
 {
   size_t limit = budget_limit(&heap->budget);
   return !heap_is_guest(heap) && (!limit || limit >= heap->head_bytes + heap->region.size + UNIT);
 }
 
-/* Whether a live block begins at this address. */
 static bool is_block(const heap_t *heap, const void *block)
 {
   uintptr_t offset = (uintptr_t)block - (uintptr_t)heap->region.base;
@@ -352,7 +344,7 @@ bool granular_resize(heap_t *heap, const void *block, size_t size)
   return done;
 }
 
-/* What is free in a checked heap keeps its pattern, and the blocks have it from now on. */
+/* Free memory of a checked heap has its pattern already; the blocks get it now. */
 static void fill_blocks(heap_t *heap)
 {
   const granules_t *g = &heap->region.granules;
@@ -363,7 +355,7 @@ static void fill_blocks(heap_t *heap)
   }
 }
 
-/* The pages are dirty as if each block had been given back. */
+/* The pages become dirty as if each block had been freed. */
 void granular_end_blocks(heap_t *heap)
 {
   granules_t *g = &heap->region.granules;
@@ -425,7 +417,7 @@ size_t granular_largest(heap_t *heap, size_t *longest)
   return largest < GRANULES_LEAST ? 0 : largest << GRANULE_LOG2;
 }
 
-/* The pages at both ends of a stretch may be paid for, those between are not. */
+/* The pages at both ends of a stretch may be paid for already; those between are not. */
 size_t granular_largest_beside(heap_t *heap)
 {
   const size_t ends = (size_t)2 * GRANULE_PAGE << GRANULE_LOG2;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Blocks with heads. In a heap that is checked, or that records sites, the memory that serves a request holds more than the
- * block:
+ * The memory that serves a request of a checked heap, or of one that records sites, holds more than the block:
  *
  *     | head | canary | requested bytes | canary |
  *     ^ start         ^ the block, as its caller knows it
  *
- * What a head looks like and what is checked is known to debug/heads.c alone. The debug library and firmware contain it.
- * libtidepool does not: `heads` is NULL there, and no heap has heads. */
+ * Only debug/head.c knows the layout of a head and verifies it. The debug library and firmware contain it. libtidepool does
+ * not: `heads` is NULL there, and no heap has heads. */
 #ifndef HEADS_H
 #define HEADS_H
 
@@ -15,25 +14,24 @@
 #include "heap/kinds.h"
 
 enum {
-  HEAD_FRONT = 64,                      /* in front of the block, at least: the alignment of a cache line is kept */
-  HEAD_BEHIND = 32,                     /* and behind it */
-  HEAD_BYTES = HEAD_FRONT + HEAD_BEHIND /* more than the caller asked for, with an alignment of up to HEAD_FRONT */
+  HEAD_FRONT = 64,                      /* bytes in front of the block, at least: they keep the alignment of a cache line */
+  HEAD_BEHIND = 32,                     /* bytes behind the block */
+  HEAD_BYTES = HEAD_FRONT + HEAD_BEHIND /* added to a request with an alignment of up to HEAD_FRONT */
 };
 
-/* Returns the size of what holds a block for a request; one that is too large for any stays so. It begins at a multiple of the
- * alignment, and so does the block then. */
+/* Returns the bytes that hold a block for a request. A size too large for any heap stays too large. Memory that begins at a
+ * multiple of the alignment has an aligned block. */
 static inline size_t headed_size(size_t size, size_t alignment)
 {
   size_t more = max_size(HEAD_FRONT, alignment) + HEAD_BEHIND;
   return size < SIZE_MAX - more ? size + more : SIZE_MAX;
 }
 
-/* The number of a place in the program that allocates or frees (debug/sites.h); 0: it is not known. */
+/* The number of a place in the program that allocates or frees (debug/sites.h). 0: not known. */
 typedef uint32_t site_t;
 
-/* What a head says. */
 typedef enum head_state {
-  HEAD_NONE, /* there is no head that can be believed */
+  HEAD_NONE, /* no credible head was found */
   HEAD_LIVE,
   HEAD_FREED
 } head_state_t;
@@ -41,13 +39,13 @@ typedef enum head_state {
 typedef struct head_look {
   head_state_t state;
   block_kind_t kind;
-  char *block; /* as its caller knew it; NULL: not known, with HEAD_NONE or in memory of granules that was freed */
-  size_t size; /* what was asked for */
+  char *block; /* as its caller knew it; NULL: not known, with HEAD_NONE or in granules that were freed */
+  size_t size; /* requested bytes */
   site_t allocated, freed;
-  uintptr_t number; /* tells one use of the memory from another, if there is a head */
+  uintptr_t number; /* distinguishes uses of the memory, if there is a head */
 } head_look_t;
 
-/* How many freed blocks a checked heap keeps back for a while, and their bytes. Bins count theirs. */
+/* Blocks and bytes that a checked heap withholds from reuse for a while after they were freed. Bins count theirs, too. */
 typedef struct withheld_figures {
   size_t blocks, bytes;
 } withheld_figures_t;
@@ -57,34 +55,33 @@ struct located;
 struct request;
 
 typedef struct heads {
-  /* Turns the memory that was taken for a request into the caller's block. */
+  /* Turns the memory taken for a request into the caller's block. */
   void *(*open)(void *start, struct request *r, const void *caller);
 
-  /* A caller frees a block, or makes it shorter without moving it. */
+  /* Frees a block, or shortens it in place. */
   void (*give)(const struct located *at, const char *call, const void *caller);
   void (*shorten)(const struct located *at, size_t size, const char *call);
 
-  /* Reads the head of memory of `usable` bytes. It may be called while another thread writes the head. */
+  /* Reads the head in `usable` bytes of memory. Another thread may be writing the head. */
   head_look_t (*look)(const char *start, size_t usable);
 
-  /* Ends the program if the live block in this memory was written to outside. `alone`: no other thread uses the heap, so that
-   * memory without a head has lost it. */
+  /* Ends the program if memory outside the live block was overwritten. `alone`: only then a missing head counts as lost. */
   void (*verify)(const struct pool_heap *heap, char *start, size_t usable, const char *call, bool alone);
 
-  /* Ends the program: the head of the block was overwritten. */
+  /* Ends the program because the head of the block was overwritten. */
   void (*damaged)(const struct located *at, const char *block, const char *call);
 
   /* The next message names these sites. */
   void (*say_sites)(site_t allocated, site_t freed);
 
-  /* Freed blocks that a checked heap keeps back: how many, or all are released. The heap is not locked. */
+  /* Counts, or releases all, withheld blocks of a checked heap. The heap is not locked. */
   withheld_figures_t (*withheld)(struct pool_heap *heap);
   void (*release_withheld)(struct pool_heap *heap, const char *call);
 
-  /* Ends the program if one of those was written to; returns their bytes. */
+  /* Ends the program if a withheld block was overwritten. Returns their bytes. */
   size_t (*verify_withheld)(struct pool_heap *heap, const char *call);
 
-  /* Verifies all blocks of a checked heap, live ones and those that are kept back; the second when all its blocks end. */
+  /* Verifies all blocks of a checked heap, live and withheld ones. end_all() is called when all blocks of the heap end. */
   void (*verify_all)(struct pool_heap *heap, bool alone, const char *call);
   void (*end_all)(struct pool_heap *heap, bool alone, const char *call);
 } heads_t;

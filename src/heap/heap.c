@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- *
- * Heaps as such: records, bins, classes. */
+ * Heaps: records, bins, classes. */
 #include "heap/heap.h"
 #include "base/shared.h"
 #include "heap/heads.h"
@@ -11,11 +10,10 @@
 
 /* ---- records ----
  *
- * A record comes from one of three places: the memory of a guest; room that was paid for when the heap was made; or the
- * process's metadata, which the heap is then charged for. Only what comes from the last is ever given back. */
+ * A record comes from one of three places: a guest's memory, room that was paid for at creation, or the process's metadata,
+ * which is charged to the heap. Only the last is ever given back. */
 
-/* Takes a record behind those that there are, or in a new run of the region. The guest's lock is held, or no other thread knows
- * of the heap yet. */
+/* Takes a record behind the others or in a new run, under the guest's lock or before other threads know the heap. */
 static void *guest_take_record(heap_t *heap, size_t size)
 {
   if (size > (size_t)(heap->records_end - heap->records)) {
@@ -25,7 +23,7 @@ static void *guest_take_record(heap_t *heap, size_t size)
     run_become(run, RUN_REGION, NULL);
     heap->records = run->start;
     heap->records_end = run->start + run_bytes(arena_of(heap->space, run->start), run);
-    if (HAS_SYSTEM && unlikely(heap->marked)) /* it may have had blocks, which are closed */
+    if (HAS_SYSTEM && unlikely(heap->marked)) /* the run may have held blocks, which are closed */
       os_tool_open(heap->records, (size_t)(heap->records_end - heap->records));
     __atomic_fetch_add(&heap->record_run_bytes, (size_t)(heap->records_end - heap->records), __ATOMIC_RELAXED);
   }
@@ -39,7 +37,7 @@ static bool is_paid_for(const heap_t *heap, const void *record)
   return (uintptr_t)record - (uintptr_t)heap->records_start < heap->reserve_records;
 }
 
-/* The size is rounded as the metadata rounds it, so that what is charged is what is taken. */
+/* The size is rounded as the metadata rounds it, so that the charge is exact. */
 bool heap_charge_record(heap_t *heap, size_t size)
 {
   size = round_up(size, METADATA_ALIGNMENT);
@@ -57,7 +55,7 @@ void heap_discharge_record(heap_t *heap, size_t size)
   budget_discharge(&heap->budget, size);
 }
 
-/* Charged first, so that a heap at the end of its budget takes nothing. */
+/* The charge comes first, so that a heap at its limit takes nothing. */
 void *heap_take_record_apart(heap_t *heap, size_t size)
 {
   if (!heap_charge_record(heap, size))
@@ -68,7 +66,7 @@ void *heap_take_record_apart(heap_t *heap, size_t size)
   return record;
 }
 
-/* Room that was paid for at creation is used first. When it has ended, growth may fail. */
+/* Room paid for at creation is used first. Growth beyond it may fail. */
 void *heap_take_record(heap_t *heap, size_t size)
 {
   size = round_up(size, METADATA_ALIGNMENT);
@@ -80,7 +78,7 @@ void *heap_take_record(heap_t *heap, size_t size)
   return heap->records - size;
 }
 
-/* Records of a guest, and those that were paid for at creation, last as long as the heap. */
+/* Records of a guest, and those paid for at creation, last as long as the heap. */
 void heap_give_record(heap_t *heap, void *record, size_t size)
 {
   if (!record || heap_is_guest(heap) || is_paid_for(heap, record))
@@ -89,10 +87,7 @@ void heap_give_record(heap_t *heap, void *record, size_t size)
   heap_discharge_record(heap, size);
 }
 
-/* ---- heap ----
- *
- * A bin is made by the first request of its class and stays as long as the heap (H1). So its address is read without a lock,
- * and only its making takes one. */
+/* ---- the list of heaps ---- */
 
 lock_t heaps_lock;
 bool manager_came_up;
@@ -118,7 +113,7 @@ uint32_t heap_block_size(const heap_t *heap, unsigned c)
   return heap->class_count ? heap->class_sizes[c] : size_class_size(c);
 }
 
-/* How many depots a bin of the default heap may have, a power of two. */
+/* The most depots for a bin of the default heap, a power of two. */
 static unsigned default_shards = DEPOT_SHARDS;
 
 void heap_size_depots(unsigned processors)
@@ -127,8 +122,8 @@ void heap_size_depots(unsigned processors)
     default_shards *= 2;
 }
 
-/* Depots come with the record only where threads may keep magazines; without them a record is much smaller. The bins of the
- * default heap are static, so it never lacks memory for one. */
+/* Only heaps whose threads may keep magazines have depots in their bins' records: without them a record is much smaller. The
+ * bins of the default heap are static, so it never lacks memory for one. */
 static bin_t *take_bin_record(heap_t *heap, unsigned c, depot_t **depots)
 {
   bool is_cached = heap->cached && c <= CLASS_CACHED && heap_block_size(heap, c) <= SIZE_CACHED;
@@ -138,9 +133,9 @@ static bin_t *take_bin_record(heap_t *heap, unsigned c, depot_t **depots)
   return record ? &record->bin : NULL;
 }
 
-/* Another thread may have made the bin before this one had the lock. It is published when it is complete (H1), and the end of
- * the bins after it. Memory of blocks is not purged in a region, which gives back by units alone, nor where blocks have
- * heads, by which one that is freed again is known. */
+/* The first request of a class creates its bin, which stays as long as the heap (H1), so its address is read without a lock.
+ * The complete bin is published, then bins_end. Bins do not purge in a region, which returns only units, nor if blocks have
+ * heads, which reveal a second free. */
 COLD static bin_t *make_bin(heap_t *heap, unsigned c)
 {
   closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
@@ -175,7 +170,7 @@ bin_t *heap_bin(heap_t *heap, unsigned size_class)
   return likely(bin) ? bin : make_bin(heap, size_class);
 }
 
-/* bins_end saves a look at the classes that no request has reached: a heap has few bins. */
+/* bins_end skips the classes that no request has reached: most heaps have few bins. */
 bin_t *heap_bin_from(const heap_t *heap, unsigned from)
 {
   bin_t *bin = NULL;
@@ -185,7 +180,6 @@ bin_t *heap_bin_from(const heap_t *heap, unsigned from)
   return bin;
 }
 
-/* Bins without magazines are passed over: no thread has anything of them. */
 void heap_each_cached_bin(magazines_t *magazines, heap_t *heap, void (*act)(magazines_t *, bin_t *))
 {
   FOR_EACH_BIN(bin, heap)
@@ -193,7 +187,7 @@ void heap_each_cached_bin(magazines_t *magazines, heap_t *heap, void (*act)(maga
       act(magazines, bin);
 }
 
-/* A thread without a record works on the bins directly. Only a heap with a cache slot is found by the fast path. */
+/* A thread without a record uses the bins directly. The fast path finds only heaps with a cache slot. */
 magazines_t *heap_enter(heap_t *heap, thread_t *thread)
 {
   if (!HAS_SYSTEM || !thread || !heap->cached)
@@ -203,9 +197,9 @@ magazines_t *heap_enter(heap_t *heap, thread_t *thread)
            : thread_enter(thread, heap, heap->has_cache_slot, heap->reached ? &heap->reach : NULL);
 }
 
-/* ---- which class ---- */
+/* ---- classes ---- */
 
-/* Returns the first class of the heap's own table that is large enough; 0: none is. */
+/* Returns the first class of the heap's own table that is large enough. 0: none is. */
 static unsigned own_class_of(const heap_t *heap, size_t size)
 {
   unsigned low = 1, high = heap->class_count + 1u;
@@ -226,14 +220,14 @@ static unsigned class_of(const heap_t *heap, size_t size)
   return heap->class_count ? own_class_of(heap, size) : size_class_of(size);
 }
 
-/* No slab begins at a multiple of more than its space's alignment, so a stricter request takes a run or a mapping. */
+/* No slab is aligned more strictly than its space, so a stricter request takes a run or a mapping. */
 unsigned heap_class_for(const heap_t *heap, size_t size, size_t alignment)
 {
   if (size > heap->class_most || alignment > heap->space->alignment)
     return 0;
   if (alignment <= BLOCK_ALIGNMENT)
     return class_of(heap, size);
-  /* A slab's first address is a multiple of it, so a block size that is one too has every block aligned. */
+  /* The first address of a slab is aligned, so all blocks are if their size is a multiple of the alignment. */
   unsigned last = heap->class_count ? heap->class_count : CLASS_LAST;
   unsigned c = class_of(heap, round_up(size + !size, alignment));
   while (c && heap_block_size(heap, c) & (alignment - 1))
@@ -241,8 +235,8 @@ unsigned heap_class_for(const heap_t *heap, size_t size, size_t alignment)
   return c;
 }
 
-/* What no class serves has whole pages, or the units of a region where these are smaller. A size that is too large to be
- * rounded is returned as it is: no heap can serve it. */
+/* A size that no class serves is rounded up to whole pages, or to the units of a region if these are smaller. A size too large
+ * to be rounded is returned unchanged: no heap can serve it. */
 static size_t own_good_size(const heap_t *heap, size_t size)
 {
   size_t asked = size;
@@ -257,7 +251,7 @@ static size_t own_good_size(const heap_t *heap, size_t size)
   return size <= PTRDIFF_MAX - step ? round_up(size, step) : asked;
 }
 
-/* Any heap that this one overflows to may serve the request. */
+/* Any heap of the overflow chain may serve the request, so the smallest of their sizes counts. */
 size_t heap_good_size(const heap_t *heap, size_t size)
 {
   size_t good = own_good_size(heap, size);

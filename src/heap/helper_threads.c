@@ -1,6 +1,3 @@
-/* SPDX-License-Identifier: MIT
- *
- * Threads of the library itself. */
 #include "heap/helper_threads.h"
 #include "misuse.h"
 #include "option.h"
@@ -20,7 +17,7 @@ unsigned helpers_beside(void)
   return all > 0 && all <= HELPERS_FEW ? all - (unsigned)min_size(all, os_started_threads()) : MANY;
 }
 
-/* A handler of signals may end the process, and this very thread may hold what it would wait for. */
+/* A signal handler may end the process while this very thread holds a lock that it would wait for. */
 void helpers_note_end(void)
 {
   have_ended = true;
@@ -50,16 +47,16 @@ bool helpers_join(os_helper_t thread, void (*wake)(void), unsigned most_ms)
 }
 
 enum {
-  EPOCH_LEAST_MS = 25,     /* it looks no oftener, however short the purge delay is */
-  EPOCH_MOST_MS = 1 << 20, /* a sleep is counted in microseconds of 32 bits */
-  ALONE_MS = 1000,         /* so often it looks whether threads are left that have no record */
-  LATELY_EPOCHS = 4,       /* a thread that has not come by for so long does not count on itself */
-  END_MS = 2000,           /* a handler of signals that ends the process may have interrupted what the thread waits for */
+  EPOCH_LEAST_MS = 25,     /* the thread looks no more often, however short the purge delay is */
+  EPOCH_MOST_MS = 1 << 20, /* a sleep is 32 bits of microseconds */
+  ALONE_MS = 1000,         /* interval of checks for threads without a record */
+  LATELY_EPOCHS = 4,       /* a thread that has not looked for so long is no longer relied on */
+  END_MS = 2000,           /* limit, because the thread may wait for a lock whose holder ends the process in a signal handler */
   END_NEVER_MS = UINT32_MAX
 };
 
 bool (*background_tick)(void);
-static lock_t background_lock; /* who begins and ends it. Outside of all other locks: to begin allocates */
+static lock_t background_lock; /* serializes start and stop. Outside of all other locks, because starting allocates */
 static bool ends, begun, no_record_left;
 bool background_runs;
 
@@ -73,8 +70,7 @@ static unsigned epoch_ms(void)
 
 static bool is_over(void) { return __atomic_load_n(&ends, __ATOMIC_ACQUIRE); }
 
-/* Threads that never allocated have no record, so the system is asked about them; but only while no other is left, since that
- * reads files. */
+/* Threads that never allocated have no record. Counting them reads files, and is done once no record is left. */
 static bool is_last(void)
 {
   lock_acquire(&threads_lock);
@@ -85,8 +81,7 @@ static bool is_last(void)
   return !any && !helpers_beside();
 }
 
-/* Returns for how long to sleep; 0: until it is woken. With nothing left it sleeps an epoch more, and looks again, before it
- * sleeps without an end (sleeper.h). */
+/* Returns the time to sleep; 0: until woken. If nothing is left, the thread looks once more after an epoch (sleeper.h). */
 static uint32_t sleep_ms(bool left)
 {
   bool waits = __atomic_load_n(&sleeper.waits, __ATOMIC_RELAXED);
@@ -121,7 +116,7 @@ void background_note_last(void)
   sleeper_wake();
 }
 
-/* ---- beginning and end ---- */
+/* ---- start and stop ---- */
 
 static int begin_thread(void)
 {
@@ -136,7 +131,7 @@ int background_start(void)
 {
   lock_acquire(&background_lock);
   begun = true;
-  helpers_take_due(HELPER_BACKGROUND); /* or a call that pthread_create() makes would come here again */
+  helpers_take_due(HELPER_BACKGROUND); /* or calls by pthread_create() would come here again */
   int error = background_runs ? 0 : begin_thread();
   lock_release(&background_lock);
   return error;
@@ -175,7 +170,7 @@ void background_begin_if(void)
     begin_or_warn();
 }
 
-/* Without the lock: the exit may have come in the middle of a beginning. */
+/* Takes no lock: the exit may have interrupted a start. */
 void background_end(void)
 {
   if (__atomic_load_n(&background_runs, __ATOMIC_RELAXED) && end_thread_within(END_MS))

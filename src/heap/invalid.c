@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT
- *
- * The byte says whether the numbers are there, too: a thread may have found no place for them, or have lost its record, at its
- * end. */
+ * The top bit of the byte tells that the numbers are missing: the thread found no place for them, or has lost its record. */
 #include "heap/invalid.h"
 #include "base/text.h"
 #include "heap/heap.h"
@@ -18,14 +16,13 @@ _Static_assert(sizeof texts / sizeof *texts <= WITHOUT_NUMBERS, "a byte has room
 
 static THREAD_LOCAL uint8_t last;
 
-/* A thread is named by the address of its thread-local data. Once a thread has this place it keeps it, and one that gets the
- * same address later has it, too. */
+/* The address of its thread-local data identifies a thread. The owner keeps this place; a later thread there shares it. */
 static struct {
   const uint8_t *owner;
   thread_invalid_t place;
 } without_record;
 
-/* Only the owner ever finds its own address there, and it alone uses the place. So no order is needed. */
+/* Only the owner ever finds its own address there and uses the place, so no memory order is needed. */
 static bool claim_place(void)
 {
   if (!HAS_SYSTEM)
@@ -35,7 +32,7 @@ static bool claim_place(void)
          nobody == &last;
 }
 
-/* Where the thread has its numbers already; NULL: nowhere. */
+/* Returns where the thread's numbers are already; NULL: nowhere. */
 static thread_invalid_t *own_place(void)
 {
   if (!HAS_SYSTEM)
@@ -45,7 +42,7 @@ static thread_invalid_t *own_place(void)
   return HAS_SYSTEM && thread_is_usable(thread_self) ? &thread_self->invalid : NULL;
 }
 
-/* The manager is not brought up for this: from then on no option can be set. */
+/* The manager is not brought up for this: that would make it too late to set options. */
 static thread_invalid_t *find_place(void)
 {
   thread_invalid_t *place = own_place();
@@ -75,7 +72,7 @@ static void say_number(text_t *text, char form, uintptr_t number)
     text_number(text, number);
 }
 
-/* The text is put together each time it is asked for, which gives the same again. */
+/* The text is made anew for each call and is the same each time. */
 const char *invalid_text(void)
 {
   thread_invalid_t *place = own_place();

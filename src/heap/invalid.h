@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * What was wrong with an argument. Each call that sets EINVAL notes the reason here, and pool_error() returns it as text.
+ * Every call that sets EINVAL notes which argument was wrong, and pool_error() returns that as text.
  *
- * The text is made when it is asked for, so noting never fails. Until then a thread keeps the number of the text, one byte of
- * thread-local data, and up to three arguments. The arguments and the finished text are in the thread's record. Before the
- * manager is up, a static place serves the first thread that has no record. Without a place the text lacks its arguments. */
+ * The text is made when it is requested, so noting never fails. A thread meanwhile keeps the number of the text, one byte of
+ * thread-local data, and up to three arguments. The arguments and the finished text are in the thread's record. A static place
+ * serves the first thread without a record before the manager is up. The text lacks its arguments if there is no place. */
 #ifndef INVALID_H
 #define INVALID_H
 
 #include <stdint.h>
 
-/* Each reason has two texts, without and with arguments, and a remedy for docs/messages.md (tools/messages). In a text %u is a
- * number, %x a hexadecimal number, and %s a string that lives as long as the library. A field has the name of its header. */
+/* Each reason has two texts, without and with arguments, and a remedy for docs/messages.md (tools/messages). %u is a number, %x
+ * a hexadecimal one, and %s a string that lives as long as the library. Fields are named as in the headers. */
 #define INVALID_TEXTS(TEXT) \
   /* any call */ \
   TEXT(HEAP_IS_NULL, "heap is NULL", "heap is NULL in a call of %s", "Check what pool_heap_create() returned.") \
@@ -138,11 +138,11 @@ typedef enum invalid {
 #undef INVALID_NAME
 } invalid_t;
 
-/* Sets errno to EINVAL and notes why: invalid(INVALID_MAX_CAPACITY, 10, 20). Returns NULL, for callers that return it. */
+/* Sets errno to EINVAL and notes the reason: invalid(INVALID_MAX_CAPACITY, 10, 20). Returns NULL for callers to return. */
 #define invalid(what, ...) invalid_note(what, (const uintptr_t[3]){__VA_ARGS__})
 void *invalid_note(invalid_t what, const uintptr_t numbers[3]);
 
-/* The text of the thread's last, in memory that is the thread's. */
+/* Returns the text of the thread's last error, in memory of the thread. */
 const char *invalid_text(void);
 
 #endif

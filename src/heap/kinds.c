@@ -8,7 +8,7 @@ static const char *const malloc_calls[] = {"malloc",   "calloc",         "reallo
                                            "memalign", "posix_memalign", "valloc",  "pvalloc"};
 static const char *const free_calls[] = {"free", "free_sized", "free_aligned_sized", "realloc"};
 
-/* Firmware has no functions of strings. Returns how far the call begins with the name; 0: not with all of it. */
+/* Firmware has no string functions. Returns the length of `name` if the call begins with it, else 0. */
 static size_t begins_with(const char *call, const char *name)
 {
   size_t i = 0;
@@ -27,7 +27,7 @@ static bool is_among(const char *call, const char *const *calls, size_t count)
   return false;
 }
 
-/* Asked for each block of a checked heap, so what is asked most comes first. */
+/* Runs for each block of a checked heap, so the most frequent kind comes first. */
 static block_kind_t kind_of(const char *call, const char *by_operator, const char *const *calls, size_t count)
 {
   size_t length = begins_with(call, by_operator);

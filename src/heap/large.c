@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A run or a mapping, its charge, its place in the heap's list and the figures have no lock in common. So each call that
- * changes them is inside GATE_LARGE, and a fork finds them in agreement. */
+ * A run or a mapping, its charge, its place in the heap's list and the figures share no lock. Every change to them is made
+ * inside GATE_LARGE, so that a fork finds them consistent. */
 #include "heap/large.h"
 #include "bin/due.h"
 #include "heap/observer.h"
@@ -13,7 +13,6 @@ enum { TICK_GIVES = 16 }; /* every TICK_GIVES-th large free ticks the heap's reg
 
 size_t spare_size_at_once = SPARE_SIZE_MOST;
 
-/* Figures are changed by threads that share no lock, and read by others without one. */
 static void add_figure(size_t *to, ptrdiff_t by) { __atomic_fetch_add(to, (size_t)by, __ATOMIC_RELAXED); }
 
 static void count(heap_t *heap, ptrdiff_t blocks, ptrdiff_t bytes)
@@ -30,7 +29,7 @@ void large_count(heap_t *heap, ptrdiff_t blocks, ptrdiff_t bytes, ptrdiff_t held
 
 static void set_size(run_t *run, size_t size) { __atomic_store_n(&run->size, size, __ATOMIC_RELAXED); }
 
-/* The caller gets whole pages, but never more than the run has: units may be less than a page. */
+/* The caller gets whole pages, but never more than the run has: units may be smaller than a page. */
 static size_t usable_of(const heap_t *heap, const run_t *run, size_t size)
 {
   return min_size(round_up(size + !size, os_page_size()), run_bytes(arena_of(heap->space, run->start), run));
@@ -38,7 +37,7 @@ static size_t usable_of(const heap_t *heap, const run_t *run, size_t size)
 
 /* ---- runs ---- */
 
-/* The heap's lock is for the list alone. The run is the caller's until it hands it out. */
+/* The heap's lock protects only the list. The run is the caller's until it is handed out. */
 static void link_run(heap_t *heap, run_t *run)
 {
   closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
@@ -82,8 +81,7 @@ static run_t *take_run(heap_t *heap, size_t size, size_t alignment)
   return run;
 }
 
-/* A region is ticked when its bins are, so one of them is due now. A heap with only large blocks has no bins, so its frees tick
- * the region now and then. */
+/* A region is ticked with its bins, so one becomes due. If there are none, every TICK_GIVES-th free ticks the region. */
 static void tick_region(heap_t *heap)
 {
   space_t *space = &heap->region.space;
@@ -98,7 +96,6 @@ static void tick_region(heap_t *heap)
     }
 }
 
-/* Gives a run back. A spare was not counted as live. */
 static void give_run(heap_t *heap, run_t *run, bool is_live)
 {
   lock_t *gate = gate_enter(GATE_LARGE);
@@ -118,8 +115,8 @@ void large_give_run(heap_t *heap, run_t *run)
     tick_region(heap);
 }
 
-/* More units are charged before they are taken, fewer are discharged after they are given: what is held is never above the
- * limit. If there is no room behind the run, nothing has changed. */
+/* Growth is charged before units are taken, shrinking discharged after they are given: the held bytes never exceed the limit.
+ * If there is no room behind the run, nothing has changed. */
 static bool resize_run(heap_t *heap, run_t *run, size_t size)
 {
   space_t *space = arena_of(heap->space, run->start)->space;
@@ -152,7 +149,7 @@ bool large_resize_run(heap_t *heap, run_t *run, size_t size)
   return done;
 }
 
-/* The new run replaces the old one in the heap's list. Its kind is set last, so that a question finds it complete. */
+/* The kind is set last, as in take_run_inside(). */
 static run_t *move_run(heap_t *heap, run_t *run, size_t units, size_t size)
 {
   void *entry = run->entry;
@@ -188,14 +185,14 @@ run_t *large_move_run(heap_t *heap, run_t *run, size_t size)
 
 /* ---- mappings ---- */
 
-/* A heap in the caller's memory has no other, so none of its blocks is a mapping. */
+/* A heap in the caller's memory has no other memory, so none of its blocks is a mapping. */
 bool large_is_huge(const heap_t *heap, size_t size, size_t alignment)
 {
   size_t longest = space_longest_run() << UNIT_LOG2;
   return !heap_is_guest(heap) && (size > longest || (alignment > UNIT && alignment > min_size(longest, RUN_ALIGNMENT_MOST)));
 }
 
-/* The budget is charged before the system is asked, so that no mapping is made only to be refused. */
+/* The budget is charged before the system call, so that no mapping is made only to be refused. */
 static void *take_huge_inside(heap_t *heap, size_t size, size_t alignment, block_past_t *past)
 {
   bool zeroed;
@@ -235,8 +232,7 @@ void large_give_huge(heap_t *heap, huge_t *huge)
   gate_leave(gate);
 }
 
-/* More bytes are charged beforehand. Afterwards the block's real size counts: what the system would not take back is still
- * held. */
+/* Growth is charged beforehand. Afterwards the real size counts: memory that the system did not take back is still held. */
 static bool resize_huge(heap_t *heap, huge_t *huge, size_t size, bool may_move)
 {
   size_t had = huge_size(huge), bytes = huge_bytes(size);
@@ -262,11 +258,10 @@ bool large_resize_huge(heap_t *heap, huge_t *huge, size_t size, bool may_move)
   return done;
 }
 
-/* ---- both ---- */
+/* ---- large blocks ---- */
 
-/* A heap with a region tries it first, however large the block. A mapping serves what the region has no room for. What the
- * thread itself has to spare comes before all: nobody else could have it. A thread of large blocks alone gets its record here.
- */
+/* The thread's spares come first: no other thread could use them. A heap with a region then tries it, however large the block;
+ * a mapping serves a request that the region has no room for. A thread that uses only large blocks gets its record here. */
 void *large_take(heap_t *heap, size_t size, size_t alignment, block_past_t *past, size_t *usable)
 {
   size += !size;
@@ -287,7 +282,7 @@ void *large_take(heap_t *heap, size_t size, size_t alignment, block_past_t *past
   return run->start;
 }
 
-/* Only heaps that end or are reset come here, which the default heap never does. So no run in the list is a thread's spare. */
+/* Only heaps that end or are reset come here, never the default heap, so no run is a spare. */
 void large_free_all(heap_t *heap)
 {
   while (heap->large)
@@ -296,20 +291,20 @@ void large_free_all(heap_t *heap)
     large_give_huge(heap, heap->huge);
 }
 
-/* ---- spares: runs of the default heap that stay with the thread that freed them ----
+/* ---- spares ----
  *
- * Most large blocks come in few sizes and go soon. A run that is taken again by the thread that freed it costs no lock: it
- * stays in the heap's list, and its kind says whose turn it is. */
+ * A thread keeps runs of the default heap that it frees as spares: most large blocks come in few sizes and live briefly. Taking
+ * a spare again costs no lock. It stays in the heap's list, and its kind tells whether it is live. */
 
-/* Counts in the thread's own figures: an atomic addition to the heap's would cost more than all the rest. */
+/* Counts in the thread's own figures: an atomic addition to the heap's would cost more than everything else. */
 static void count_spare(spares_t *spares, size_t blocks, size_t bytes)
 {
   __atomic_store_n(&spares->live_blocks, spares->live_blocks + blocks, __ATOMIC_RELAXED);
   __atomic_store_n(&spares->live_bytes, spares->live_bytes + bytes, __ATOMIC_RELAXED);
 }
 
-/* The thread's share of the figures joins the heap's, because the record may end. Under threads_lock, so that who adds up the
- * figures of all finds it either here or there. */
+/* Adds the thread's share of the figures to the heap's, because the record may end. Under threads_lock, so that a sum over all
+ * threads finds the share either here or there. */
 void large_fold_figures(thread_t *thread)
 {
   spares_t *spares = &thread->spares;
@@ -317,7 +312,7 @@ void large_fold_figures(thread_t *thread)
   count_spare(spares, -spares->live_blocks, -spares->live_bytes);
 }
 
-/* Makes a live run a spare. Only one thread can do that, so of two frees of one block the second finds that it is not live. */
+/* Makes a live run a spare. Only one thread can do that, so the second of two frees finds that the block is not live. */
 static bool claim_run(run_t *run)
 {
   uint8_t live = RUN_LARGE;
@@ -329,8 +324,8 @@ static bool claim_run(run_t *run)
   return __atomic_compare_exchange_n(&run->kind, &live, RUN_SPARE, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-/* Returns the run of the default heap that starts at this address, live or spare; NULL: none does. Takes no lock, because a
- * live block's own bits do not change. Descriptors beyond used_end may not be mapped, so they are not read. */
+/* Returns the run of the default heap that starts at this address, live or spare; NULL: none does. No lock is needed, because
+ * the bits of a live block do not change. Descriptors beyond used_end may not be mapped and are not read. */
 static run_t *run_at(const void *block)
 {
   const arena_t *arena = space_arena_at(window_slot_of(block));
@@ -345,7 +340,7 @@ static run_t *run_at(const void *block)
   return (kind == RUN_LARGE || kind == RUN_SPARE) && run_owner(run) == &default_heap ? run : NULL;
 }
 
-/* The caller has the block, so nothing else changes its descriptor. */
+/* The caller owns the block, so nothing else changes its descriptor. */
 bool large_note_entry(void *block, void *entry)
 {
   const arena_t *arena = space_arena_at(window_slot_of(block));
@@ -362,8 +357,7 @@ bool large_note_entry(void *block, void *entry)
 
 static ptrdiff_t spare_bytes(unsigned i) { return (ptrdiff_t)(i + 1) << UNIT_LOG2; }
 
-/* If the thread has enough spares, or its allowance is used up, the block goes the long way, where a second free is found too.
- * So does one that is in a profile. */
+/* If the thread has enough spares, or its allowance is used up, or a profile has the block, the slow path frees it. */
 bool large_give_spare(void *block, const char *call, thread_t *thread)
 {
   spares_t *spares = &thread->spares;
@@ -371,7 +365,7 @@ bool large_give_spare(void *block, const char *call, thread_t *thread)
   if (!run || run->units > SPARE_UNITS_MOST || run->entry)
     return false;
   unsigned i = run->units - 1;
-  /* The limits are looked at before the run is claimed: a claimed run could not be given back as a live one. */
+  /* The limits come before the claim: a claimed run could not be freed as a live one. */
   if (spares->count[i] == SPARE_DEPTH || thread->allowance.left < spare_bytes(i))
     return false;
   if (!claim_run(run))
@@ -382,7 +376,7 @@ bool large_give_spare(void *block, const char *call, thread_t *thread)
   return true;
 }
 
-/* The place is emptied, so that a fork which loses this thread finds each spare once (large_give_lost_spares()). */
+/* The place is cleared, so that a fork which loses this thread finds each spare once (large_give_lost_spares()). */
 static run_t *pop_spare(thread_t *thread, unsigned i)
 {
   spares_t *spares = &thread->spares;
@@ -393,7 +387,7 @@ static run_t *pop_spare(thread_t *thread, unsigned i)
   return run;
 }
 
-/* The kind is stored last and with release: a question that finds the run live reads the new size. */
+/* The kind is stored last, with release: a question that finds the run live reads the new size. */
 void *large_take_spare(thread_t *thread, size_t size)
 {
   spares_t *spares = &thread->spares;
@@ -425,7 +419,7 @@ void large_flush_spares(thread_t *thread)
     shrink_spares(thread, i, spares->count[i]);
 }
 
-/* Gives back as many spares of each length as were never needed since the last tick. */
+/* Returns the spares of each length that were not needed since the last tick. */
 void large_tick_spares(thread_t *thread)
 {
   spares_t *spares = &thread->spares;
@@ -435,8 +429,7 @@ void large_tick_spares(thread_t *thread)
   }
 }
 
-/* The thread may have been in the middle of a call when the process forked. So only a run whose own kind says that it is a
- * spare is given back: any other may be with a caller. */
+/* The lost thread may have been in the middle of a call: a run whose kind is not that of a spare may be with a caller. */
 void large_give_lost_spares(thread_t *thread)
 {
   large_fold_figures(thread);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
- * A large block is cleared by a purge where that costs fewer page faults than writing to it. */
+ * A large block is cleared by purging it if that costs fewer page faults than writing zeros. */
 #include "heap/large.h"
 #include <string.h>
 
-#define PURGED_LEAST ((size_t)1 << 20) /* a shorter block is written to: a purge is a system call */
+#define PURGED_LEAST ((size_t)1 << 20) /* bytes; clearing a shorter block by a system call does not pay */
 
-/* A caller's memory is not the system's to take. What was touched or locked beforehand must not be a page fault again. */
+/* The caller's memory must not be purged. Memory that was prefaulted or locked must not fault again. */
 static bool may_purge(const heap_t *heap, const char *start)
 {
   bool in_region = heap->region.space.fixed && (size_t)(start - heap->region.start) < heap->region.size;
   return !in_region || heap->region.space.purgeable;
 }
 
-/* The system takes the whole pages, which read as zero at the next touch; so pages that were never touched do not become memory
- * for this. The rest is written to, and all of it if the system refuses. No gate is needed: the block stays its caller's. */
+/* Purges the whole pages, which read as zero at the next touch: pages that were never touched stay untouched. The rest is
+ * written, or everything if the system refuses. No gate is needed, because the caller owns the block. */
 void large_wipe(const heap_t *heap, char *start, size_t size)
 {
   char *from = (char *)round_up((uintptr_t)start, os_page_size()),
@@ -26,7 +26,7 @@ void large_wipe(const heap_t *heap, char *start, size_t size)
   memset(to, 0, (size_t)(start + size - to));
 }
 
-/* If at most half of the run was dirty, writing to all of it would fault in the clean half. */
+/* If at most half of the run was dirty, writing all of it would fault in the clean half. */
 void large_clear_fresh(const heap_t *heap, char *block, size_t size)
 {
   const arena_t *arena = size >= PURGED_LEAST ? space_arena_at(window_slot_of(block)) : NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A question goes down through the layers: is the address in a guest, in a run, in a mapping, in a reserve? Each layer calls
- * back under its own lock (ask_run(), ask_huge()), so that what it found stays as it is while it is looked at. */
+ * A question goes down through the layers: is the address in a guest, a run, a mapping, a reserve? Each layer calls back under
+ * its own lock (ask_run(), ask_huge()), so that the record it found cannot change meanwhile. */
 #include "heap/locate.h"
 #include "heap/apart.h"
 #include "heap/granular.h"
@@ -11,15 +11,14 @@
 #include "os/lock.h"
 #include <stddef.h>
 
-/* ---- guests: heaps in memory of a caller, which may be a block of any other heap, another guest's too ---- */
+/* ---- guests: heaps in a caller's memory, which may be a block of any other heap, even of another guest ---- */
 
 lock_t guests_lock;
 static range_t *guests;
-static size_t guest_count; /* 0 saves the lock. A caller that has a block of a guest got it after the guest was entered */
+static size_t guest_count; /* 0 saves the lock: a caller has a block of a guest only after the guest was entered */
 
 static heap_t *heap_of_guest(range_t *range) { return (heap_t *)((char *)range - offsetof(heap_t, region.guest)); }
 
-/* Returns the innermost guest around an address: of those around it, the one that begins last. */
 static heap_t *guest_around(uintptr_t address)
 {
   range_t *range = range_at_or_below(guests, address);
@@ -40,7 +39,7 @@ void guests_enter(heap_t *heap)
   lock_release(&guests_lock);
 }
 
-/* Guests inside its memory are now inside what that memory was a block of. */
+/* Guests inside its memory are now inside the heap that the memory belongs to. */
 void guests_leave(heap_t *heap)
 {
   heap_region_t *region = &heap->region;
@@ -55,8 +54,8 @@ void guests_leave(heap_t *heap)
   lock_release(&guests_lock);
 }
 
-/* Returns the guest around an address. *outer is the guest itself, or, if its memory begins at just this address, what is
- * around the guest: the address may then be of a block there. */
+/* Returns the guest around an address. *outer is the guest itself. But if its memory begins at just this address, *outer is the
+ * heap around the guest: the address may then be a block there. */
 static heap_t *find_guest(const void *address, heap_t **outer)
 {
   *outer = NULL;
@@ -74,13 +73,13 @@ static heap_t *find_guest(const void *address, heap_t **outer)
 typedef struct question {
   const void *address;
   located_t at;
-  const char *verifies; /* the call that wants the guard verified; NULL: none */
+  const char *verifies; /* the call that wants the head verified; NULL: none */
   bool alone;
-  bool is_returned; /* what it is of is wanted, and no more: its owner has it */
-  heap_t *region;   /* the address is in the units of its region, or in nothing that it has taken of it */
+  bool is_returned; /* only the heap and the memory are wanted: the caller owns the returned block */
+  heap_t *region;   /* the address is in units of its region, or in none of its runs */
 } question_t;
 
-/* Asks the bin about a block of a slab. "Live" is not yet sure here: the block may be in a magazine. */
+/* The result is preliminary: the block may still be in a magazine. */
 static void ask_slab(question_t *q)
 {
   located_t *at = &q->at;
@@ -91,8 +90,7 @@ static void ask_slab(question_t *q)
   at->heap = at->bin->heap;
 }
 
-/* Reads the guard of a checked heap's block. It stands in the block's own memory, which another thread may be about to give
- * back, so it is read while the lock that keeps the memory is held. */
+/* Reads the head of a block. Another thread may be about to free that memory, so it is read under the lock that keeps it. */
 static void look_at_head(question_t *q, const heap_t *heap, const char *start, size_t size)
 {
   if (likely(!heap_is_headed(heap)) || q->is_returned)
@@ -102,7 +100,7 @@ static void look_at_head(question_t *q, const heap_t *heap, const char *start, s
     heads->verify(heap, (char *)(uintptr_t)start, size, q->verifies, q->alone);
 }
 
-/* The end of a slab may be too short for a block, and then there is nothing to read. */
+/* The end of a slab may be too short for a block, and then there is no head. */
 static void look_in_slab(question_t *q, const bin_t *bin, const run_t *slab)
 {
   size_t index = bin_block_index(bin, slab, q->address);
@@ -110,8 +108,8 @@ static void look_in_slab(question_t *q, const bin_t *bin, const run_t *slab)
     look_at_head(q, bin->heap, slab->start + index * bin->block_size, bin->block_size);
 }
 
-/* Called under the lock of the run's space. A slab's block is looked at later, under its bin's lock. A bin of one thread has no
- * lock, so its block is looked at here, where the slab cannot go. */
+/* Called under the lock of the run's space. A slab's block is looked at later, under its bin's lock. A single-threaded bin has
+ * no lock, so its block is looked at here, where the slab cannot be given back. */
 static void ask_run(const arena_t *arena, const run_t *run, void *context)
 {
   question_t *q = context;
@@ -136,7 +134,7 @@ static void ask_run(const arena_t *arena, const run_t *run, void *context)
     look_at_head(q, at->heap, at->start, at->size);
 }
 
-/* The record says what the guard of a checked heap's block would. What else is in the range is with no caller. */
+/* The record of a block apart replaces the head. The rest of the range is with no caller. */
 static void ask_apart(question_t *q, const huge_t *huge)
 {
   char *block = huge_block(huge);
@@ -151,7 +149,7 @@ static void ask_apart(question_t *q, const huge_t *huge)
     apart_of(huge)->source->verify(apart_of(huge), q->verifies);
 }
 
-/* A mapping that is a region is no block: the heap in it knows what is there. */
+/* A mapping that is a region is no block: its heap knows the blocks in it. */
 static void ask_huge(huge_t *huge, void *context)
 {
   question_t *q = context;
@@ -169,7 +167,6 @@ static void ask_huge(huge_t *huge, void *context)
 
 static heap_t *heap_of_space(const space_t *space) { return (heap_t *)((uintptr_t)space - offsetof(heap_t, region.space)); }
 
-/* Returns the heap whose reserve fills the slot of the address; NULL: none does. */
 static heap_t *reserve_around(const void *address)
 {
   const arena_t *arena = space_arena_at(window_slot_of(address));
@@ -177,13 +174,12 @@ static heap_t *reserve_around(const void *address)
   return inside ? heap_of_space(arena->space) : NULL;
 }
 
-/* Asks a region of granules, under its heap's lock. */
 static void ask_granules(question_t *q, heap_t *heap)
 {
   located_t *at = &q->at;
   if (!granular_holds(heap, q->address))
     return;
-  bool solo = heap->lock.solo; /* then nobody waits for the lock, and it is not written to beside the owner */
+  bool solo = heap->lock.solo; /* its owner does not wait for the lock, which is not written to beside it */
   if (!solo)
     closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
   at->start = granular_around(heap, q->address, &at->size);
@@ -196,7 +192,7 @@ static void ask_granules(question_t *q, heap_t *heap)
     lock_release(&heap->lock);
 }
 
-/* Without a guest the runs are asked, then the mappings, then the slots of reserves. If the answer is a region, the region's
+/* The runs are asked, then the mappings, then the slots of reserves, unless a guest is given. If the answer is a region, its
  * own arena is asked too, because its blocks are runs there. */
 static inline void look(question_t *q, heap_t *guest)
 {
@@ -214,8 +210,8 @@ static inline void look(question_t *q, heap_t *guest)
     q->at.heap = region;
 }
 
-/* A guest is looked for first, because its memory may be a block of another heap. One address is special: where a guest's
- * memory begins no block of the guest can begin, but the block that the guest lives in may, and is freed by that address. */
+/* Guests come first, because their memory may be a block of another heap. One address is special: no block of a guest begins
+ * where its memory begins, but the block that the guest lives in may, and is freed by that address. */
 static void locate(question_t *q)
 {
   heap_t *outer, *guest = find_guest(q->address, &outer);
@@ -228,7 +224,7 @@ static void locate(question_t *q)
 
 /* ---- questions ---- */
 
-/* Looks through the magazines of a list of threads. Under threads_lock. */
+/* Under threads_lock. */
 static bool is_cached_in(const thread_t *thread, const bin_t *bin, const void *block)
 {
   bool found = false;
@@ -263,7 +259,7 @@ static void mark_lost(const void *block, void *mark)
     bit_set(m->lost, offset * m->bin->inverse >> INVERSE_SHIFT);
 }
 
-/* Only a process that is the child of a fork has lost threads. */
+/* Only the child of a fork has lost threads. */
 void heap_mark_lost(const bin_t *bin, const char *start, const char *end, word_t *lost)
 {
   mark_t mark = {bin, start, end, lost};
@@ -278,8 +274,8 @@ void heap_mark_lost(const bin_t *bin, const char *start, const char *end, word_t
   lock_release(&threads_lock);
 }
 
-/* Says whether a block that was out of its slab is in no magazine either. Blocks wander meanwhile, from the slab to a thread or
- * back, and are looked for on both ways. One that is between two places at each look is still missed. */
+/* Returns whether a block that is out of its slab is in no magazine either. Blocks may move between slabs and threads
+ * meanwhile, so the depots are searched twice. A block that is between two places at each look is still missed. */
 static bool is_with_a_caller(const located_t *at)
 {
   char *block;
@@ -287,16 +283,16 @@ static bool is_with_a_caller(const located_t *at)
          bin_ask(at->bin, at->run, at->start, &block);
 }
 
-/* What lies in a guard is not the caller's, and what has no guard, or that of a block that came back, is with no caller. */
-static void be_without_guard(located_t *at, const void *address)
+/* Only the requested bytes behind a live head are the caller's. */
+static void be_without_head(located_t *at, const void *address)
 {
   at->live = at->head.state == HEAD_LIVE && (size_t)((const char *)address - at->head.block) < max_size(at->head.size, 1);
   at->start = at->head.block;
   at->size = at->head.size;
 }
 
-/* The lock keeps the records of all heaps where they are. A block that is out of its slab is live only if no depot and no
- * magazine has it. That costs a walk, so it is asked last. */
+/* heaps_lock keeps the records of all heaps in place. A block that is out of its slab is live only if no depot and no magazine
+ * has it. That search is expensive, so it is last. */
 located_t heap_locate(const void *address)
 {
   if (!manager_is_up())
@@ -308,14 +304,14 @@ located_t heap_locate(const void *address)
   if (at.live && at.bin)
     at.live = is_with_a_caller(&at);
   if (at.live && (heap_is_headed(at.heap) || at.head.state))
-    be_without_guard(&at, address);
+    be_without_head(&at, address);
   lock_release(&heaps_lock);
   return at;
 }
 
 /* ---- blocks that a caller claims to have ---- */
 
-/* A block of a heap's overflow was given out by that heap, so it may come back to it. */
+/* A block of a heap's overflow was given out by that heap, so it may be freed to it. */
 static bool overflows_to(const heap_t *heap, const heap_t *other)
 {
   while (heap && heap != other)
@@ -323,7 +319,7 @@ static bool overflows_to(const heap_t *heap, const heap_t *other)
   return heap != NULL;
 }
 
-/* Says whether a run began at the address whose memory went back, or the block of a checked heap in one, behind its guard. */
+/* Returns whether a run that was given back began at the address, or at its head. */
 static bool had_run_at(const heap_t *heap, const char *block)
 {
   const char *guarded = (uintptr_t)block > HEAD_FRONT ? block - HEAD_FRONT : block;
@@ -332,7 +328,7 @@ static bool had_run_at(const heap_t *heap, const char *block)
   return HAS_SYSTEM && (space_had_run(block) || space_had_run(guarded));
 }
 
-/* Chooses between the words "freed" and "not a block". A guard, a slab's block that is free, and a spare, tell by themselves; a
+/* Chooses between the messages "freed" and "not a block". Heads, free blocks of slabs, and spares are evidence by themselves. A
  * run that was given back has left traces in its descriptor. */
 static bool was_freed(const located_t *at, const void *block)
 {
@@ -345,7 +341,7 @@ static bool was_freed(const located_t *at, const void *block)
   return had_run_at(at->heap, block);
 }
 
-/* Of a block whose memory went back nothing is known but that it was one. */
+/* Size and heap are named only if the block is known: memory that was given back is only known to have been one. */
 COLD static _Noreturn void not_live(const located_t *at, const heap_t *given_to, const void *block, const char *call,
                                     const char *if_freed)
 {
@@ -367,8 +363,8 @@ COLD static _Noreturn void not_of_heap(const located_t *at, const heap_t *given_
   fatal_misuse_of_block(call, located_block(at), NOT_OF_HEAP, at->heap, located_size(at), given_to);
 }
 
-/* What is no live block, or one that has a head, which has the last word: its place in the heap may be in use while the
- * block is with nobody. A head that cannot be believed was written to, if the address may be a block's. */
+/* Examines an address that is no live block, or one in a heap with heads. The head decides, because the block's memory may be
+ * in use while no caller has the block. An invalid head in front of a possible block was overwritten. */
 COLD static void look_closer(const located_t *at, const heap_t *given_to, const char *block, const char *call,
                              const char *if_freed)
 {
@@ -381,8 +377,8 @@ COLD static void look_closer(const located_t *at, const heap_t *given_to, const 
     not_live(at, given_to, block, call, if_freed);
 }
 
-/* No lock of the heaps is taken: a caller that has a block of a heap keeps that heap alive. If there is no live block, the
- * message says so; that it is of another heap is said only of a live one. */
+/* No lock of the heaps is taken: a caller that has a block of a heap keeps that heap alive. Being no live block is reported
+ * first; only a live block can be of another heap. */
 located_t heap_locate_block(const heap_t *heap, const void *block, const char *call, const char *if_freed)
 {
   question_t q = {.address = block};
@@ -396,7 +392,7 @@ located_t heap_locate_block(const heap_t *heap, const void *block, const char *c
   return at;
 }
 
-/* A heap in the caller's memory needs no look: none of its blocks starts where the block does that it is in. */
+/* Guests need no look: none of their blocks starts where the block starts that the guest lives in. */
 bool heap_has_cached_block(heap_t *heap, size_t size_class, const void *block)
 {
   bin_t *bin = published_bin(heap, (unsigned)size_class);

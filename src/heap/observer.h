@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the debug library does beside the paths of allocation: samples behind guard pages, profiles, reports of leaks, and
- * figures for other processes. libtidepool has none of it: `observer` is NULL there, no option that needs it is set, and no
- * heap has `apart` set for it. */
+ * The debug library's work beside the allocation paths: samples behind guard pages, profiles, leak reports, and figures for
+ * other processes. `observer` is NULL in libtidepool: no option that needs it is set, and no heap has `apart` set for it. */
 #ifndef OBSERVER_H
 #define OBSERVER_H
 
@@ -12,66 +11,64 @@
 
 struct request;
 
-/* What becomes of a request on the slow path of a thread: it is served as ever, was drawn for a sample, or goes on to the heap,
- * which counts it. */
+/* A request on a thread's slow path is served as usual, was drawn as a sample, or goes on to the heap, which counts it. */
 typedef enum turn { TURN_USUAL, TURN_SAMPLE, TURN_COUNT } turn_t;
 
 typedef struct observer {
-  /* ---- a block ---- */
+  /* ---- blocks ---- */
 
-  /* Takes the block of a request that enters a profile or becomes a sample; NULL: it is none of them, or there is no memory.
-   * Called for heaps that have `apart` set and no source of their own. */
+  /* Takes the block of a request that enters a profile or becomes a sample. Returns NULL if it is neither, or there is no
+   * memory. Called for heaps that have `apart` set and no source of their own. */
   void *(*take)(heap_t *heap, struct request *r);
 
-  /* A run or a mapping enters the profile; it has become another size where it is; it ends. `entry` is what its record has. */
+  /* A run or a mapping enters the profile; it was resized in place; it ends. `entry` is stored in its record. */
   void (*note_large)(heap_t *heap, void *block, size_t size, const void *caller);
   void (*note_resized)(heap_t *heap, void *block, size_t size, const void *caller);
   void (*note_end)(void *entry, const void *block);
 
-  /* ---- a thread, on a slow path, while slow_paths_are_observed ---- */
+  /* ---- threads, on a slow path, while slow_paths_are_observed ---- */
 
-  /* Says what becomes of a request of this class: TURN_SAMPLE and TURN_COUNT go on to the heap. */
   turn_t (*turn)(thread_t *thread, size_t size_class);
 
-  /* Says whether any block that is fetched now may be a sample, or is to be counted. */
+  /* Returns whether a block that is fetched now may be a sample, or has to be counted. */
   bool (*is_busy)(void);
 
-  /* The thread stops counting if its profile has ended. True: it does not count any more. */
+  /* Stops the thread's counting if its profile has ended. Returns true if the thread does not count any more. */
   bool (*let_go)(thread_t *thread);
 
-  /* ---- a heap ---- */
+  /* ---- heaps ---- */
 
-  /* A heap of the process's memory that is new: its blocks are guarded, or samples of them may be. */
+  /* A heap of the process's memory begins: its blocks are guarded, or some of them may be samples. */
   void (*begin_heap)(heap_t *heap, bool is_guarded);
-  void (*enter_heap)(heap_t *heap);   /* under heaps_lock, before others see it */
+  void (*enter_heap)(heap_t *heap);   /* under heaps_lock, before others see the heap */
   void (*destroy_heap)(heap_t *heap); /* with the option leaks */
   int (*report)(heap_t *heap, int file);
 
   /* ---- the process ---- */
 
-  void (*note_options)(void); /* as far as they are known; may allocate, so no lock is held */
+  void (*note_options)(void); /* options known so far; may allocate, so no lock is held */
   void (*bring_up)(void);     /* under startup_lock */
   void (*has_come_up)(void);  /* no lock is held */
   void (*tick)(void);
-  void (*begin_helpers)(size_t (*figures)(char *buffer, size_t size)); /* threads can be made, and these are what is shared */
-  void (*end_helpers)(void);                                           /* at exit, before heaps are looked at */
+  void (*begin_helpers)(size_t (*figures)(char *buffer, size_t size)); /* `figures` writes the export */
+  void (*end_helpers)(void);                                           /* at exit, before heaps are examined */
   void (*end)(void);                                                   /* at exit */
-  size_t (*kept_bytes)(void);                                          /* of memory that is no heap's, */
-  size_t (*trim)(void);                                                /* and what of it was returned to the system */
+  size_t (*kept_bytes)(void);                                          /* bytes that belong to no heap */
+  size_t (*trim)(void);                                                /* bytes of those that were returned to the system */
 
-  /* The innermost address of a site, and the function there as text. The last ends the program if the address is of a block
-   * behind guard pages that was freed. */
+  /* address_of() returns the innermost address of a site. say_place() names its function. explain_dead() ends the program if
+   * the address is in a freed block behind guard pages. */
   const void *(*address_of)(site_t site);
   void (*say_place)(text_t *text, const void *address);
   void (*explain_dead)(const void *block, const char *call, const char *if_freed, const heap_t *given_to);
 
-  /* ---- forks; the locks are taken by the fork, in this order, with those that it takes last ---- */
+  /* ---- forks; the fork takes these locks in this order, among its last ---- */
 
   lock_t *const *locks;
   size_t lock_count;
   bool (*has_helper)(void);
   void (*fork_prepare)(void), (*fork_parent)(void), (*fork_child)(void);
-  bool (*fork_child_of_many)(void); /* True: the child begins the helper anew */
+  bool (*fork_child_of_many)(void); /* returns whether the child starts the helper anew */
 
   /* ---- the interface of profile.h; each returns 0 or an error ---- */
 
@@ -86,14 +83,14 @@ typedef struct observer {
 extern const observer_t *const observer;
 #endif
 
-/* A run or a mapping ends. Only one that the observer noted has an entry. */
+/* Called when a run or a mapping ends. Only one that the observer noted has an entry. */
 static inline void observe_end(void *entry, const void *block)
 {
   if (HAS_SYSTEM && unlikely(entry != NULL))
     observer->note_end(entry, block);
 }
 
-/* Slow paths of threads ask the observer. Never cleared: a thread has to learn that a profile has ended. */
+/* Threads ask the observer on their slow paths. Never cleared, so that every thread learns that a profile has ended. */
 extern INTERNAL bool slow_paths_are_observed;
 
 #endif

@@ -1,27 +1,23 @@
-/* SPDX-License-Identifier: MIT
- *
- * Options of a heap. */
 #include "heap/options.h"
 #include "heap/heads.h"
 #include "heap/invalid.h"
 
-/* ---- valid ----
+/* ---- validity ----
  *
- * Options that contradict each other are refused, not interpreted: a caller's memory with a reserve, a reserve beyond the
- * budget, memory that is to be locked of a heap that has none of its own. */
+ * Contradicting options are refused, not interpreted: a caller's memory with a reserve, a reserve beyond the budget, memory to
+ * be locked for a heap that has none of its own. */
 
 enum {
   FLAGS_KNOWN = POOL_HEAP_SINGLE_THREAD | POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY | POOL_HEAP_ZERO_ON_FREE |
                 POOL_HEAP_CHECKED | POOL_HEAP_DENSE | (HAS_SYSTEM ? POOL_HEAP_SITES | POOL_HEAP_GUARDED : 0)
 };
 
-/* A table of classes ascends strictly: the search for a class halves it (own_class_of()), and block sizes keep blocks
- * aligned. */
+/* Class sizes ascend strictly, because own_class_of() searches them by bisection. They keep blocks aligned. */
 static bool classes_are_valid(const size_t *sizes, size_t count)
 {
   if (!sizes)
     return count == 0 || invalid(INVALID_CLASSES_ARE_NULL, count);
-  if (!HAS_SYSTEM) /* firmware has heaps of granules alone */
+  if (!HAS_SYSTEM) /* firmware has only heaps of granules */
     return invalid(INVALID_LEFT_OUT, (uintptr_t) "size_classes");
   if (count == 0 || count > CLASS_LAST)
     return invalid(INVALID_CLASS_COUNT, count, CLASS_LAST);
@@ -34,8 +30,8 @@ static bool classes_are_valid(const size_t *sizes, size_t count)
   return true;
 }
 
-/* Only a region of the system's memory has a purge delay of its own. What is idle elsewhere is the process's and goes back as
- * its option says; a caller's memory never goes back. */
+/* Only a region of the system's memory has a purge delay of its own. Idle memory elsewhere is the process's and follows the
+ * process's option. A caller's memory is never purged. */
 static bool purge_delay_is_valid(const pool_heap_options_t *o)
 {
   if (o->memory)
@@ -44,7 +40,7 @@ static bool purge_delay_is_valid(const pool_heap_options_t *o)
   return !o->purge_delay_ms || region_is_wanted(o) || invalid(INVALID_PURGE_DELAY, o->purge_delay_ms, SMALL_REGION);
 }
 
-/* Nothing is reserved in a caller's memory, and it is for the caller to touch it. */
+/* Nothing is reserved in a caller's memory, and the caller prefaults it. */
 static bool memory_is_valid(const pool_heap_options_t *o)
 {
   if (!o->memory)
@@ -56,7 +52,7 @@ static bool memory_is_valid(const pool_heap_options_t *o)
   return !HAS_SYSTEM || !(o->flags & POOL_HEAP_PREFAULT) || invalid(INVALID_MEMORY_WITH_PREFAULT, o->flags);
 }
 
-/* Blocks with pages of their own cannot be in memory that was had before. */
+/* Blocks with pages of their own cannot be in memory that was taken before. */
 static bool reserve_is_valid(const pool_heap_options_t *o)
 {
   if (o->flags & POOL_HEAP_GUARDED && (o->memory || o->reserve))
@@ -70,7 +66,7 @@ static bool reserve_is_valid(const pool_heap_options_t *o)
   return o->reserve <= PTRDIFF_MAX || invalid(INVALID_RESERVE, o->reserve);
 }
 
-/* A heap that cannot be of granules is not made instead of a dense one. */
+/* A dense heap needs granules: options that exclude them are refused. */
 static bool dense_is_valid(const pool_heap_options_t *o)
 {
   size_t size = o->memory ? o->memory_size : o->budget;
@@ -98,8 +94,7 @@ bool heap_options_are_valid(const pool_heap_options_t *o)
          classes_are_valid(o->size_classes, o->size_class_count);
 }
 
-/* A small budget is cut into units whose records are paid from it, so a larger one needs more for them. Returns the least that
- * has room for its own records. */
+/* A small budget pays for the records of its units, so a larger one needs more. Returns the least that pays for its own. */
 size_t heap_least_budget(const pool_heap_options_t *o, size_t table)
 {
   pool_heap_options_t larger = *o;
@@ -116,7 +111,7 @@ size_t heap_least_budget(const pool_heap_options_t *o, size_t table)
   }
 }
 
-/* Memory that is not there yet is taken to be anywhere. */
+/* Memory that does not exist yet is assumed to begin at any address. */
 static size_t least_of_memory(const pool_heap_options_t *o)
 {
   static char anywhere;
@@ -131,7 +126,7 @@ static size_t least_of_memory(const pool_heap_options_t *o)
   return (uintptr_t)o->memory + least >= (uintptr_t)o->memory || invalid(INVALID_MEMORY_WRAPS, least) ? least : 0;
 }
 
-/* 0: no size will do, because the other options are invalid. */
+/* Returns 0 if no size is enough, because other options are invalid. */
 size_t heap_least_memory(const pool_heap_options_t *options)
 {
   pool_heap_options_t o = *options;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * libtidepool contains no diagnostics. In the debug library debug/headed.c and debug/observe.c stand in place of this file. */
+ * libtidepool contains no diagnostics. The debug library has debug/headed.c and debug/observe.c in place of this file. */
 #include "heap/heads.h"
 #include "heap/observer.h"
 

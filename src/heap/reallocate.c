@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- *
- * A block changes its size in the cheapest way that there is: where it is, by moving its pages, and last by a copy. */
+ * A block is resized in the cheapest way possible: in place, by moving its pages, or by a copy. */
 #include "heap/apart.h"
 #include "heap/blocks.h"
 #include "heap/dying.h"
@@ -20,7 +19,6 @@ size_t heap_usable_size(const void *block, const char *call)
   return located_size(&at);
 }
 
-/* Clears what a block that becomes smaller held behind its new end, if the heap zeroes what is freed. */
 static void wipe_tail(const located_t *at, size_t size)
 {
   size_t had = located_size(at);
@@ -28,7 +26,7 @@ static void wipe_tail(const located_t *at, size_t size)
     heap_wipe(at, located_block(at) + size, had - size);
 }
 
-/* A block never fails to become smaller where it is. A block of a slab just keeps its size. */
+/* A block never fails to shrink in place. A block of a slab keeps its size. */
 static void shrink_in_place(located_t *at, size_t size, const char *call, const void *caller)
 {
   KEEPS_FRAME();
@@ -45,8 +43,7 @@ static void shrink_in_place(located_t *at, size_t size, const char *call, const 
   heap_note_resized(at, size, caller);
 }
 
-/* A block that becomes half as large or less should move if that is another kind of block, or another class: in place it would
- * hold what nobody needs. */
+/* A block that shrinks by half moves if the new size has another class or is no longer large: it would waste memory. */
 static bool is_worth_moving(const located_t *at, size_t size)
 {
   if (size > at->size / 2 || located_in_granules(at))
@@ -59,7 +56,7 @@ static bool is_worth_moving(const located_t *at, size_t size)
   return at->bin ? c != at->bin->size_class : c != 0;
 }
 
-/* A heap that moves its blocks when their size changes refuses (reallocate_moving()). */
+/* A heap that moves its blocks on every resize refuses (reallocate_moving()). */
 BY_REGISTER bool heap_resize_in_place(void *block, size_t size, const char *call)
 {
   KEEPS_FRAME();
@@ -74,7 +71,7 @@ BY_REGISTER bool heap_resize_in_place(void *block, size_t size, const char *call
   return true;
 }
 
-/* The old block is given back only if there is a new one: without it the caller still has the old one. */
+/* The old block is freed only if there is a new one: otherwise the caller keeps the old one. */
 static void *copy_to(void *to, const located_t *at, size_t size, const char *call, const void *caller)
 {
   KEEPS_FRAME();
@@ -85,12 +82,10 @@ static void *copy_to(void *to, const located_t *at, size_t size, const char *cal
   return to;
 }
 
-/* The block moves, so that a later use of its old address is found. One that becomes smaller stays if there is no room for
- * another, because that must not fail. */
+/* The block moves, so that later uses of its address are found. Shrinking must not fail, so it may stay in place. */
 static void *reallocate_moving(heap_t *heap, const located_t *at, size_t size, const char *call, const void *caller)
 {
   KEEPS_FRAME();
-  /* The same size keeps its address: nothing has changed for the caller. */
   if (size == at->head.size)
     return at->head.block;
   if (size > at->head.size)
@@ -106,7 +101,7 @@ static void *reallocate_moving(heap_t *heap, const located_t *at, size_t size, c
   return at->head.block;
 }
 
-/* A program that does nothing but resize large blocks has no other slow path that looks at the clock. */
+/* A program that only resizes large blocks has no other slow path that looks at the clock. */
 static void after_resizing(const located_t *at)
 {
   bool is_large = HAS_SYSTEM && !at->bin && !located_in_granules(at);
@@ -115,7 +110,7 @@ static void after_resizing(const located_t *at)
     heap_after_slow_path(thread);
 }
 
-/* Moving is only worth it if it is easy. Otherwise the block stays and gives its end back, if it has one. */
+/* A block moves only if that is easy. Otherwise it stays and gives its end back, if it has one. */
 static void *reallocate_smaller(heap_t *heap, located_t *at, size_t size, const char *call, const void *caller)
 {
   void *to = is_worth_moving(at, size) ? heap_allocate_if_easy(heap, size, call, caller) : NULL;
@@ -126,7 +121,7 @@ static void *reallocate_smaller(heap_t *heap, located_t *at, size_t size, const 
   return at->start;
 }
 
-/* A block whose size is not known cannot be copied, and may not move. */
+/* A block of unknown size cannot be copied and must not move. */
 static void *reallocate_dying(const void *block, size_t size)
 {
   size_t had = dying_usable_size(block);
@@ -137,7 +132,7 @@ static void *reallocate_dying(const void *block, size_t size)
   return NULL;
 }
 
-/* Growing where it is, or by moving its pages, comes before a copy. */
+/* Growing in place or by moving pages is tried before a copy. */
 static inline __attribute__((always_inline)) void *reallocate_located(heap_t *heap, void *block, size_t size, const char *call,
                                                                       const void *caller)
 {
@@ -149,7 +144,7 @@ static inline __attribute__((always_inline)) void *reallocate_located(heap_t *he
     return reallocate_moving(to_heap, &at, size, call, caller);
   if (size <= at.size)
     return reallocate_smaller(to_heap, &at, size, call, caller);
-  /* A size that could overflow when it is rounded goes on to the allocation, which refuses it. */
+  /* A size that could overflow when rounded goes on to the allocation, which refuses it. */
   if (size <= PTRDIFF_MAX - 2 * UNIT && heap_lengthen(&at, size, true, caller)) {
     after_resizing(&at);
     return HAS_SYSTEM && at.huge ? huge_start(at.huge) : at.start;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT
- *
- * A region is planned before it is made (region_plan()), because its records and its units share one budget: how many units
- * there is room for depends on the records, and these on the units. */
+ * A region is planned before it is made (region_plan()), because its records and units share one budget. */
 #include "heap/region.h"
 #include "bin/slabs.h"
 #include "heap/granular.h"
@@ -12,21 +10,21 @@
 #include <string.h>
 
 enum {
-  REGION_UNITS = 16,           /* a region is cut into so many units, if their length lies between the next two */
+  REGION_UNITS = 16,           /* units of a region whose unit size lies between the next two */
   REGION_UNIT_LEAST_LOG2 = 10, /* 1 KiB */
   REGION_UNIT_MOST_LOG2 = 12,  /* 4 KiB */
-  REGION_UNIT_LARGE_LOG2 = 13, /* from 1 MiB on: the records of a unit are 128 bytes */
+  REGION_UNIT_LARGE_LOG2 = 13, /* from 1 MiB on: each unit costs 128 bytes of records */
   REGION_LARGE = 1 << 20,
-  CLASS_MOST_UNITS = 8 /* of a region of small units: a larger block is a run */
+  CLASS_MOST_UNITS = 8 /* units of a region of small units; a larger block is a run */
 };
 
 bool region_is_small(const pool_heap_options_t *o) { return o->reserve <= SMALL_REGION; }
 
 bool region_is_real_time(const pool_heap_options_t *o) { return o->flags & (POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY); }
 
-/* ---- its units ---- */
+/* ---- unit sizes ---- */
 
-/* Small units let few bytes serve many classes; but each unit costs a record, so large regions have larger units. */
+/* Small units let few bytes serve many classes. Each unit costs a record, so large regions have larger units. */
 static unsigned region_unit_log2(size_t size)
 {
   unsigned log2 = log2_floor(max_size(size / REGION_UNITS, 1));
@@ -47,10 +45,9 @@ static uint32_t purge_delay_of(const pool_heap_options_t *o)
   return o->purge_delay_ms ? o->purge_delay_ms : settings.purge_delay_ms;
 }
 
-/* ---- in the caller's memory ---- */
+/* ---- guests ---- */
 
-/* Places a record behind the others, or in units of its own, without writing it. Returns how many units are left; 0: it does
- * not fit. */
+/* Reserves room for a record behind the others, or in units of its own. Returns how many units are left; 0: it does not fit. */
 static size_t place_record(size_t size, size_t *room, size_t units, unsigned unit_log2)
 {
   size = round_up(size, METADATA_ALIGNMENT);
@@ -65,8 +62,8 @@ static size_t place_record(size_t size, size_t *room, size_t units, unsigned uni
   return units;
 }
 
-/* A heap that could never serve a block is not made. Behind the records that come first (the table of the heap's own classes,
- * the record of a bin) there must be room for a slab of the smallest class. */
+/* A heap that could never serve a block is refused. Behind its first records (the table of its own classes, the record of a
+ * bin) there must be room for a slab of the smallest class. */
 static bool can_serve(const pool_heap_options_t *o, size_t units, unsigned unit_log2, const char *base, const char *records)
 {
   const char *at = (const char *)round_up((uintptr_t)records, sizeof(uint64_t));
@@ -77,28 +74,28 @@ static bool can_serve(const pool_heap_options_t *o, size_t units, unsigned unit_
   return slabs_least_bytes(smallest, unit_log2) <= units << unit_log2;
 }
 
-/* ---- of granules ---- */
+/* ---- guests of granules ---- */
 
-/* The heap's own classes are served by bins. */
+/* Own classes need bins. */
 static bool guest_has_granules(const pool_heap_options_t *o)
 {
   return !HAS_SYSTEM || (!o->size_classes && o->memory_size <= SMALL_REGION);
 }
 
-/* How many granules the least block takes. One with a head has room for a byte behind it. */
+/* Returns the granules of the smallest block. One with a head has room for a byte. */
 static size_t least_granules(const pool_heap_options_t *o)
 {
   return o->flags & (POOL_HEAP_CHECKED | POOL_HEAP_SITES) ? granules_for(headed_size(1, 1)) : GRANULES_LEAST;
 }
 
-/* Returns what a heap with one block takes at an address. */
+/* Returns the bytes that a heap with one block takes at an address. */
 static size_t granular_enough(const pool_heap_options_t *o, uintptr_t address)
 {
   size_t least = least_granules(o), record = HEAP_RECORD_SHORT + granules_index_bytes(least);
   return round_up(round_up(address, GRANULE) + record, GRANULE) + least * GRANULE - address;
 }
 
-/* The heap and the index are in front, and the granules at the end. */
+/* The heap and the index are in front, the granules at the end. */
 static heap_t *create_granular_guest(const pool_heap_options_t *o)
 {
   uintptr_t memory = (uintptr_t)o->memory, end = round_down(memory + o->memory_size, GRANULE);
@@ -116,8 +113,8 @@ static heap_t *create_granular_guest(const pool_heap_options_t *o)
   return heap;
 }
 
-/* Returns a size that is enough for these options wherever the buffer is: both its ends may lose what they are not aligned by.
- * Units are reckoned as if each record took some of its own. */
+/* Returns a size that is enough for these options at any address: both ends of the buffer may lose bytes to alignment. Each
+ * record is assumed to take units of its own. */
 static size_t guest_enough(const pool_heap_options_t *o)
 {
   for (size_t size = KIB;; size = round_up(size + size / 8, KIB)) {
@@ -131,8 +128,8 @@ static size_t guest_enough(const pool_heap_options_t *o)
   }
 }
 
-/* Everything lives in the caller's memory: the heap, the records of its arena, those of its bins, and the units. Memory that
- * ends beyond the last address is refused. */
+/* Everything is in the caller's memory: the heap, the records of its arena and its bins, and the units. Memory that wraps
+ * around the end of the address space is refused. */
 heap_t *region_create_guest(const pool_heap_options_t *o)
 {
   if ((uintptr_t)o->memory + o->memory_size < (uintptr_t)o->memory)
@@ -160,9 +157,9 @@ heap_t *region_create_guest(const pool_heap_options_t *o)
   return heap;
 }
 
-/* ---- in the system's: the plan ---- */
+/* ---- the plan of a region in the system's memory ---- */
 
-/* Returns the most that the records of bins can take. A bin takes a unit at least, so there are no more bins than units. */
+/* Returns the most that the records of bins can take. A bin takes at least a unit, so there are no more bins than units. */
 static size_t bin_records_for(const pool_heap_options_t *o, size_t units)
 {
   size_t classes = o->size_classes ? o->size_class_count : CLASS_LAST;
@@ -175,7 +172,7 @@ region_plan_t region_no_plan(const pool_heap_options_t *o)
   return (region_plan_t){.heap_record = heap_record_bytes(region_is_real_time(o))};
 }
 
-/* Everything that the region costs is reckoned beforehand, so that the budget is charged once. */
+/* All costs of the region are computed beforehand, so that the budget is charged once. */
 static region_plan_t plan_for(const pool_heap_options_t *o, size_t size, size_t units)
 {
   region_plan_t plan = region_no_plan(o);
@@ -193,8 +190,8 @@ size_t region_plan_bytes(const region_plan_t *plan, bool units_too)
   return plan->heap_record + plan->arena_records + plan->bin_records + (units_too ? plan->units << plan->unit_log2 : 0);
 }
 
-/* Returns how many units it takes to fill the reserve with blocks of any one class: slabs may end in less than a block, so some
- * classes need more. What large blocks lose by rounding is not counted. */
+/* Returns the units that are enough to fill the reserve with blocks of any one class. The end of a slab may be wasted, so some
+ * classes need more units. Rounding of large blocks is not included. */
 static size_t reserve_units(const pool_heap_options_t *o, unsigned unit_log2)
 {
   size_t units = units_for(o->reserve, unit_log2), most = class_most_of(unit_log2);
@@ -207,13 +204,12 @@ static size_t reserve_units(const pool_heap_options_t *o, unsigned unit_log2)
   return units;
 }
 
-/* The index, and which pages are dirty and idle. */
 static size_t granular_records(size_t count)
 {
   return round_up(granules_index_bytes(count) + 2 * granular_pages(count) / 8, METADATA_ALIGNMENT);
 }
 
-/* The whole budget: what the records leave of it. */
+/* Granules get all of the budget that the records leave. */
 static region_plan_t plan_of_granules(const pool_heap_options_t *o)
 {
   region_plan_t plan = region_no_plan(o);
@@ -227,8 +223,8 @@ static region_plan_t plan_of_granules(const pool_heap_options_t *o)
   return plan;
 }
 
-/* A reserve is for blocks alone, and the records that serve them come on top. If the budget has no room for both, the records
- * come out of the reserve: units are left out until it fits. A small budget is as many units as it could pay for. */
+/* A reserve is for blocks alone, and the records that serve them come on top. If the budget has no room for all, units are
+ * dropped until it fits. A small budget has as many units as it could pay for. */
 region_plan_t region_plan(const pool_heap_options_t *o)
 {
   if (region_is_of_granules(o))
@@ -244,10 +240,9 @@ region_plan_t region_plan(const pool_heap_options_t *o)
   return plan;
 }
 
-/* ---- and its making ---- */
+/* ---- creation ---- */
 
-/* Takes the units of a small region: a run, or a mapping if they are too many for one. A unit may be more than a page, so a
- * mapping is aligned to it. */
+/* Takes the units of a small region: a run, or a mapping if it is long, aligned to a unit (it may exceed a page). */
 static char *take_small_region(heap_t *heap, size_t bytes, size_t alignment, bool *dirty)
 {
   heap_region_t *region = &heap->region;
@@ -264,7 +259,7 @@ static char *take_small_region(heap_t *heap, size_t bytes, size_t alignment, boo
   return region->run->start;
 }
 
-/* The kind is set first: an end in the middle then knows what to give back. */
+/* The kind is set first: an undo then knows what to give back. */
 static bool take_slots(heap_region_t *region, const region_plan_t *plan)
 {
   region->kind = REGION_SLOTS;
@@ -274,7 +269,7 @@ static bool take_slots(heap_region_t *region, const region_plan_t *plan)
   return true;
 }
 
-/* The region is found by its address from the moment at which its run or mapping says so, so that comes last. */
+/* The region is found by its address as soon as its run or mapping says so, which is therefore last. */
 static bool take_small_units(heap_t *heap, const region_plan_t *plan)
 {
   heap_region_t *region = &heap->region;
@@ -287,13 +282,13 @@ static bool take_small_units(heap_t *heap, const region_plan_t *plan)
     return false;
   space_init_region(&region->space, &region->arena, region->arena_records, region->start, plan->units, plan->unit_log2, dirty);
   if (region->run)
-    run_become(region->run, RUN_REGION, heap); /* last: from now on it is asked about */
+    run_become(region->run, RUN_REGION, heap); /* last: questions find the region from here on */
   else
     huge_hide(region->huge, false);
   return true;
 }
 
-/* The same of granules. */
+/* Takes a small region of granules, in the order of take_small_units(). */
 static bool take_granules(heap_t *heap, const region_plan_t *plan)
 {
   heap_region_t *region = &heap->region;
@@ -321,7 +316,7 @@ static bool take_region(heap_t *heap, const region_plan_t *plan)
   return true;
 }
 
-/* The records of a reserve's bins are taken at once, so that a class that is asked for later cannot fail for want of one. */
+/* The records of a reserve's bins are taken at once, so that a class that is requested later cannot fail for lack of one. */
 static bool take_bin_records(heap_t *heap, const region_plan_t *plan)
 {
   if (!plan->bin_records)
@@ -333,7 +328,7 @@ static bool take_bin_records(heap_t *heap, const region_plan_t *plan)
   return heap->records != NULL;
 }
 
-/* When a reserve is full, or a small budget has been raised, the heap goes on in the process's space. */
+/* The heap goes on in the process's space when a reserve is full or a small budget has been raised. */
 bool region_make(heap_t *heap, const pool_heap_options_t *o, const region_plan_t *plan)
 {
   space_t *space = &heap->region.space;
@@ -354,18 +349,17 @@ bool region_make(heap_t *heap, const pool_heap_options_t *o, const region_plan_t
   return true;
 }
 
-/* ---- memory that is touched and locked beforehand ---- */
+/* ---- prefaulting and locking ---- */
 
 typedef bool piece_fn(void *start, size_t size);
 
-/* The system touches and locks whole pages, so the piece is widened to them. Each piece has its pages for itself. */
+/* The system faults in and locks whole pages. Each piece has pages of its own. */
 static bool each_page(void *start, size_t size, piece_fn *act)
 {
   uintptr_t from = round_down((uintptr_t)start, os_page_size()), to = round_up((uintptr_t)start + size, os_page_size());
   return !size || act((void *)from, to - from);
 }
 
-/* The units of a region and the records that came with it; each in pages of its own. */
 static bool each_piece(heap_t *heap, piece_fn *act)
 {
   const heap_region_t *region = &heap->region;
@@ -380,7 +374,7 @@ static bool each_piece(heap_t *heap, piece_fn *act)
            each_page(arena->long_bitmaps, (size_t)(arena->long_bitmaps_end - (char *)arena->long_bitmaps), act)));
 }
 
-/* Not purgeable from here on: a page that went back would be a fault at its next touch. */
+/* The region is never purged from here on: a returned page would fault at its next touch. */
 bool region_prepare(heap_t *heap, const pool_heap_options_t *o)
 {
   if (!region_is_real_time(o))
@@ -393,9 +387,9 @@ bool region_prepare(heap_t *heap, const pool_heap_options_t *o)
   return !heap->region.locked || each_piece(heap, os_lock_memory);
 }
 
-/* ---- its end ---- */
+/* ---- destruction ---- */
 
-/* Each kind of region is found in its own way, and is hidden before any of its memory goes. */
+/* Each kind of region is found in its own way, and is hidden before its memory is given back. */
 void region_hide(heap_t *heap)
 {
   heap_region_t *region = &heap->region;
@@ -409,8 +403,7 @@ void region_hide(heap_t *heap)
     space_hide_slots(&region->space);
 }
 
-/* The creation of the heap may have failed in the middle, so what is not there is passed over. Locked pages are unlocked first,
- * because others will have them next. */
+/* Parts may be missing after a failed creation. Locked pages are unlocked first, because others get them next. */
 void region_give(heap_t *heap)
 {
   heap_region_t *region = &heap->region;
@@ -435,7 +428,7 @@ void region_give(heap_t *heap)
     metadata_give(region->arena_records, region->arena_record_bytes);
 }
 
-/* ---- what it needs at least ---- */
+/* ---- minimum sizes ---- */
 
 size_t region_least(const pool_heap_options_t *o)
 {

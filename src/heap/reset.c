@@ -13,7 +13,7 @@
 
 static const char *end_call(bool for_good) { return for_good ? "pool_heap_destroy" : "pool_heap_reset"; }
 
-/* Object pools end without their hooks: their objects are blocks of the heap. */
+/* Object pools end without their hooks, because their objects are blocks of the heap. */
 static void drop_dependents(heap_t *heap, bool for_good)
 {
   if (!heap->object_pools)
@@ -28,7 +28,7 @@ static void drop_dependents(heap_t *heap, bool for_good)
 
 static void drop_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cached_bin(magazines, heap, magazines_drop); }
 
-/* What a fork has lost of the heap does not count any more either. */
+/* Magazines of threads that a fork has lost are emptied, too. */
 static void drop_caches(heap_t *heap, bool forget)
 {
   threads_visit(heap, forget, drop_magazines);
@@ -36,12 +36,12 @@ static void drop_caches(heap_t *heap, bool forget)
     threads_drop_lost(heap, forget);
 }
 
-/* Only large blocks are of whole pages that the system could take. Of those of blocks apart nothing is known. */
+/* Only large blocks have whole pages that the system could take. The pages of blocks apart are not the manager's. */
 static bool wipe_visited(const pool_block_t *block, void *context)
 {
   const heap_t *heap = context;
   if (HAS_SYSTEM && !heap_may_be_apart(heap) && block->size > heap->class_most &&
-      !granular_holds(heap, block->start)) /* of no class */
+      !granular_holds(heap, block->start)) /* it has no class */
     large_wipe(heap, block->start, block->size);
   else
     memset(block->start, 0, block->size);
@@ -59,7 +59,7 @@ static void end_blocks_of_region(heap_t *heap)
 }
 
 /* The order matters. Object pools have records in blocks of the heap, so they end first. The wipe needs to know which blocks
- * are live. Magazines go to their bins, so these end after them. */
+ * are live. Magazines are emptied before the bins that they belong to end. */
 void heap_end_blocks(heap_t *heap, bool for_good)
 {
   drop_dependents(heap, for_good);

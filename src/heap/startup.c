@@ -12,7 +12,7 @@ bool slow_paths_are_observed;
 
 heap_t default_heap = {.mark = HEAP_LIVE_MARK, .class_most = SIZE_CACHED, .name = "default"};
 
-/* A handler of SIGABRT that allocates, or asks for figures, must not wait for what this very thread holds. */
+/* A SIGABRT handler that allocates or asks for figures must not wait for a lock that this very thread holds. */
 static void before_abort(void)
 {
   heap_is_dying = lock_may_be_own = true;
@@ -21,8 +21,7 @@ static void before_abort(void)
 
 static const char *name_to_say(const heap_t *heap) { return heap == &default_heap ? NULL : heap->name; }
 
-/* With background=2 the default heap is one within reach, as those with a budget are: its fast paths find nothing, and each
- * call goes on to the thread's cache of it. */
+/* The default heap is within reach with background=2: each call skips the fast path and uses the thread's cache of it. */
 static void reach_default_if(void)
 {
   if (settings.background != BACKGROUND_REACHES_ALL || !threads_can_be_reached || !default_heap.cached)
@@ -31,8 +30,8 @@ static void reach_default_if(void)
   threads_default_is_reached = true;
 }
 
-/* The options are read first: the space depends on them. Should the window be refused, the next call tries again. Nothing under
- * the lock allocates. Everything is set before manager_came_up says so. */
+/* The options are read first, because the space depends on them. If the window is refused, the next call tries again. Nothing
+ * under the lock allocates. manager_came_up is set last. */
 COLD bool manager_bring_up(void)
 {
   lock_acquire(&startup_lock);
@@ -67,19 +66,19 @@ COLD bool manager_bring_up(void)
   lock_release(&startup_lock);
   fork_watch(); /* may allocate */
   if (observer)
-    observer->has_come_up(); /* and so may this, which is a block of a manager that has come up */
-  background_begin_if();     /* and this */
+    observer->has_come_up(); /* may allocate, from a manager that has come up */
+  background_begin_if();     /* may allocate */
   return up;
 }
 
-/* What must come before the program's own is registered here, and no more, because options can be set until the first use: the
- * fork handlers, and the key that tells of the end of a thread. A library may have no earlier priority. So in a program that it
- * is linked into this runs before constructors that register fork handlers themselves.
+/* Only what must precede the program's own constructors is registered here: the fork handlers, and the key that reports the end
+ * of a thread. Options can still be set until the first use. A library may have no earlier priority. Constructors of a program
+ * that links it run later.
  *
- * The system is told here too that threads will be fenced. While there is one thread that takes a microsecond. Once there are
- * more the call waits until each processor has passed through the scheduler, which took the first allocation of a program 4 to
- * 40 ms. A library that is loaded beside threads waits here, where loading takes time anyway. manager_bring_up() asks again,
- * which costs nothing then. */
+ * The system is also told here that threads will be fenced. That takes a microsecond while there is one thread. If there are
+ * more, the call waits until each processor has passed through the scheduler, which delayed a program's first allocation by 4
+ * to 40 ms. A library that is loaded beside threads waits here, where loading takes time anyway. manager_bring_up() asks again,
+ * at no cost. */
 enum { FIRST_CONSTRUCTOR = 101 };
 __attribute__((constructor(FIRST_CONSTRUCTOR))) static void start(int argument_count, char **arguments, char **variables)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Free memory is returned in three ways. A tick comes by the clock, returns what was not needed lately, and does a little at a
- * time. A drain empties the caches of an exhausted heap into its space. A trim, at the program's request, drains and then
- * returns the memory to the system. */
+ * Free memory is returned in three ways. A tick runs by the clock and returns memory that was not needed lately, step by step.
+ * A drain empties the caches of an exhausted heap into its space. A trim drains and returns memory to the system. */
 #include "heap/tick.h"
 #include "bin/due.h"
 #include "heap/figures.h"
@@ -17,9 +16,9 @@
 #include "space/step_budget.h"
 
 enum {
-  BINS_PER_LOOK = 32,   /* one caller ticks at most so many bins, however many are due */
-  CACHES_PER_LOOK = 32, /* one caller ticks at most so many of its own caches of heaps, */
-  HEAPS_PER_LOOK = 32   /* and looks whether so many heaps have granules */
+  BINS_PER_LOOK = 32,   /* most bins that one caller ticks, however many are due */
+  CACHES_PER_LOOK = 32, /* most of its own caches of heaps that one caller ticks */
+  HEAPS_PER_LOOK = 32   /* most heaps that one caller checks for granules */
 };
 
 void heap_end_of_thread(void)
@@ -29,8 +28,8 @@ void heap_end_of_thread(void)
     dependents->thread_ends();
 }
 
-/* What a thread has of the default heap at its end. Without threads_lock, under which threads that come and go would wait for
- * each other's blocks: the default heap does not end, and the gate keeps away a fork, and a walk that would do the same. */
+/* Runs at a thread's end, without threads_lock, under which starting and ending threads would wait for each other's blocks. The
+ * default heap never ends, and the gate keeps out forks and walks. */
 void heap_flush_own(thread_t *thread)
 {
   lock_t *gate = gate_enter(GATE_ENDS);
@@ -39,7 +38,7 @@ void heap_flush_own(thread_t *thread)
   gate_leave(gate);
 }
 
-/* Called under threads_lock at the thread's end. Its record and its magazines are the next thread's then. */
+/* Called under threads_lock at the thread's end. The next thread gets its record and its magazines. */
 void heap_flush_thread(thread_t *thread)
 {
   large_fold_figures(thread);
@@ -49,7 +48,7 @@ void heap_flush_thread(thread_t *thread)
 
 static void tick_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cached_bin(magazines, heap, magazines_tick); }
 
-/* Ticks what the thread has of the default heap. The caches of other heaps follow, some at each look. */
+/* Ticks the thread's caches of the default heap. Its caches of other heaps follow, some at each look. */
 static void tick_thread(thread_t *thread)
 {
   large_tick_spares(thread);
@@ -58,8 +57,8 @@ static void tick_thread(thread_t *thread)
   thread_begin_tick(thread);
 }
 
-/* Flushes the classes of the largest blocks first, because a block of any class costs the same to get again. It stops at half
- * of the allowance, so that the thread does not come here again at once. */
+/* Flushes the classes of the largest blocks first, because refilling costs the same for every class. It stops at half of the
+ * allowance, so that the thread does not return here at once. */
 static void shrink_to_allowance(thread_t *thread)
 {
   ptrdiff_t least = (ptrdiff_t)(thread->allowance.allowed / 2);
@@ -75,7 +74,7 @@ static void shrink_to_allowance(thread_t *thread)
   }
 }
 
-/* Once the allowance does not grow any more, what was not used since the last look goes first. */
+/* If the allowance cannot grow, caches that were not used since the last look are flushed first. */
 COLD void heap_settle_thread(thread_t *thread)
 {
   if (allowance_grow(&thread->allowance) && allowance_left(&thread->allowance) >= 0)
@@ -86,7 +85,7 @@ COLD void heap_settle_thread(thread_t *thread)
     shrink_to_allowance(thread);
 }
 
-/* Ticks some of the bins that are due. If another thread looks at all heaps just now, the next look at the clock will do. */
+/* Ticks some of the bins that are due. If another thread holds heaps_lock, the next look at the clock is early enough. */
 static void tick_bins(size_t steps, uint64_t now_ms)
 {
   if (!lock_attempt(&heaps_lock))
@@ -95,15 +94,13 @@ static void tick_bins(size_t steps, uint64_t now_ms)
   lock_release(&heaps_lock);
 }
 
-/* Regions of granules have no bins that could be due. Those of one thread are looked at by its own frees. For the others each
- * look at the clock goes through some heaps, of whatever kind, and does one step for the first that has something to give
- * back. So a round is over when it has come to the last of all. */
+/* Regions of granules have no bins that could be due. Single-threaded heaps check theirs on frees. Otherwise each look at the
+ * clock checks some heaps and does a step for the first that has memory to return. A round ends with the last heap. */
 static bool granules_are_due;
 heap_t *heaps_round_at;
 
 static bool is_ticked_here(const heap_t *heap) { return heap_has_granules(heap) && !heap_is_guest(heap) && !heap->lock.solo; }
 
-/* Returns whether the round goes on. */
 static bool tick_granules_of_some(uint64_t now_ms)
 {
   size_t left = HEAPS_PER_LOOK;
@@ -129,7 +126,7 @@ static void tick_granules(uint64_t now_ms)
   lock_release(&heaps_lock);
 }
 
-/* Does some of each purge that is under way, so that no call is long. */
+/* Does a part of each purge that is under way, so that no call is long. */
 static void go_on_purging(uint64_t now_ms)
 {
   static step_budget_t budget;
@@ -142,8 +139,8 @@ static void go_on_purging(uint64_t now_ms)
     tick_bins(steps, now_ms);
 }
 
-/* The ticks of the process follow that of its space: it comes once in an epoch, by whichever thread is first. What it begins is
- * spread over later calls of any thread, so that no call is long. */
+/* The process's ticks follow that of its space, once in an epoch, by the first thread that looks. Later calls of any thread
+ * share the work that it begins, so that no call is long. */
 static void begin_tick_if_due(uint64_t now)
 {
   if (!space_tick(&space_of_process, now))
@@ -161,7 +158,7 @@ COLD static void begin_helpers_due(void)
   background_begin_due();
 }
 
-/* Beside a thread that returns memory a thread ticks what is its own, and no more. */
+/* While a background thread returns memory, a thread ticks only its own caches. */
 COLD void heap_look_at_clock(thread_t *thread)
 {
   if (unlikely(allowance_left(&thread->allowance) < 0))
@@ -175,7 +172,7 @@ COLD void heap_look_at_clock(thread_t *thread)
     thread->looked_ms = now;
     tick_thread(thread);
   }
-  /* A thread with caches of many heaps is never done at one look, so the rest is left to the next. */
+  /* A thread with caches of many heaps is not done at one look, so the rest is left to the next. */
   if (thread_tick_is_under_way(thread))
     thread_tick_caches(thread, CACHES_PER_LOOK, tick_magazines);
   if (background_looks(now))
@@ -184,9 +181,9 @@ COLD void heap_look_at_clock(thread_t *thread)
   go_on_purging(now);
 }
 
-/* ---- by a thread that does nothing else ---- */
+/* ---- by the background thread ---- */
 
-/* Regions of units that have bins are ticked with them. One without is ticked by its frees, and here. */
+/* Regions of units with bins are ticked with these. One without bins is ticked by its frees, and here. */
 static bool tick_region_without_bins(heap_t *heap, uint64_t now)
 {
   bool has_units = heap_own_arena(heap) && !heap_is_guest(heap) && !heap->lock.solo && !heap_bin_from(heap, 1);
@@ -231,7 +228,7 @@ static void purge_all_steps(void)
     space_purge_step(&space_of_process, 1);
 }
 
-/* The caches come first: what they have is idle in its slabs then, and counts there for a whole delay. */
+/* Caches come first: their blocks are then idle in their slabs and wait there for a whole delay. */
 bool heap_tick_all(void)
 {
   if (settings.purge_delay_ms == PURGE_NEVER)
@@ -246,8 +243,7 @@ bool heap_tick_all(void)
   return left || bins_are_due() || space_has_left(&space_of_process);
 }
 
-/* The order is that of the way back: what threads hold goes to the bins, then the bins empty their depots and close their
- * slabs. */
+/* The order is that of a free: magazines go to the bins, then the bins empty their depots and close their slabs. */
 void heap_drain(heap_t *heap, const char *call)
 {
   if (heap_is_checked(heap))
@@ -278,7 +274,7 @@ static size_t purge_slabs(heap_t *heap)
   return bytes;
 }
 
-/* A raised budget may have slabs beside its granules. */
+/* A heap with a raised budget may have slabs beside its granules. */
 static size_t trim_granular(heap_t *heap, size_t keep)
 {
   heap_drain(heap, "pool_heap_trim");
@@ -288,8 +284,8 @@ static size_t trim_granular(heap_t *heap, size_t keep)
   return purged;
 }
 
-/* A heap without a region answers for what its own slabs left in the process's space, not for what was there before. With a
- * purge delay of 0, draining returns memory by itself, which counts too. */
+/* A heap without a region counts what its own slabs left in the process's space, not what was there before. Draining itself
+ * returns memory if the purge delay is 0, which counts too. */
 size_t heap_trim(heap_t *heap, size_t keep)
 {
   if (!HAS_SYSTEM)
@@ -304,7 +300,7 @@ size_t heap_trim(heap_t *heap, size_t keep)
   uint64_t purged_before = space_figures(heap->space).purged_bytes;
   heap_drain(heap, "pool_heap_trim");
   purged += (size_t)(space_figures(heap->space).purged_bytes - purged_before);
-  /* Mappings and records are the process's, so only a trim of the default heap gives them back. */
+  /* Mappings and records are the process's, so only a trim of the default heap returns them. */
   purged += all ? huge_unmap_left() + metadata_trim() + (observer ? observer->trim() : 0) : 0;
   purged += space_purge(heap->space, before + keep);
   if (!keep)
@@ -314,7 +310,7 @@ size_t heap_trim(heap_t *heap, size_t keep)
   return purged;
 }
 
-/* ---- a changed budget ---- */
+/* ---- changed budgets ---- */
 
 static bool is_below(const heap_t *heap, const heap_t *ancestor)
 {
@@ -324,8 +320,8 @@ static bool is_below(const heap_t *heap, const heap_t *ancestor)
   return heap != NULL;
 }
 
-/* Drains the bins of descendants, except those of one thread, which may be in one of its bins just now. The lock keeps their
- * records where they are. Magazines are left alone: a heap that is ending has none any more, and must not get new ones. */
+/* Drains the bins of descendants, except single-threaded ones, whose owner may be at work. The lock keeps their records in
+ * place. Magazines are left alone: a heap that is ending has none any more, and must not get new ones. */
 static void drain_descendants(const heap_t *heap)
 {
   lock_acquire(&heaps_lock);
@@ -339,8 +335,8 @@ static void drain_descendants(const heap_t *heap)
   lock_release(&heaps_lock);
 }
 
-/* A limit below what is held is set only after enough has gone back, because held <= limit at every instant. First the heap
- * gives up what it has idle itself, and then its descendants do. */
+/* A limit below the held bytes is set only after enough was returned, because held <= limit holds at all times. The heap gives
+ * up its own idle memory first, then its descendants do. */
 static bool set_limit(heap_t *heap, size_t budget)
 {
   return budget_set_limit(&heap->budget, budget, heap_is_default(heap) ? heap_of_nobody_bytes() : 0);

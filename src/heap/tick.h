@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT
- *
- * Giving back what is not needed: some of it now and then by the clock, all of it when a heap is exhausted or trimmed. */
+ * Returns memory that is not needed: a little at a time by the clock, all of it when a heap is exhausted or trimmed. */
 #ifndef TICK_H
 #define TICK_H
 
 #include "heap/heap.h"
 
-/* Called whenever a thread has been at its bins: now and then it lets go of what was not needed lately, and each time it goes
- * on with a purge that is under way. */
+/* Called after a thread has used its bins. Looks at the clock now and then, and continues a purge that is under way. */
 enum { SLOW_PATHS_PER_LOOK = 8 };
 void heap_look_at_clock(thread_t *thread);
 
-/* The thread's caches are more than its allowance: it is granted more, or they become less. */
+/* Grows the thread's allowance or shrinks its caches, which exceed it. */
 void heap_settle_thread(thread_t *thread);
 static inline void heap_after_slow_path(thread_t *thread)
 {
@@ -19,30 +17,28 @@ static inline void heap_after_slow_path(thread_t *thread)
     heap_look_at_clock(thread);
 }
 
-/* Does all that is due at once, for the thread that returns memory. False: there is nothing left that time alone would
- * return. */
+/* Does all that is due at once, for the background thread. Returns false if time alone would return nothing more. */
 bool heap_tick_all(void);
 
-/* Where the round over heaps that may have granules goes on; NULL: at the first heap. Under heaps_lock, under which a heap that
- * leaves the list is passed. */
+/* The heap at which the round over granules continues; NULL: the first. Under heaps_lock; moves on when that heap ends. */
 extern heap_t *heaps_round_at;
 void heap_leave_ticks(const heap_t *heap);
 
-/* What the heap has cached and idle goes back to its space: of all threads where they can be reached, else of the calling
- * one. What was kept of a checked heap goes too, and `call` is what finds that it was written to. */
+/* Returns the heap's cached and idle memory to its space: the caches of all threads if they can be reached, else the calling
+ * thread's. Withheld blocks of a checked heap are released too: `call` is named if one was overwritten. */
 void heap_drain(heap_t *heap, const char *call);
 
-/* Gives idle memory beyond `keep` bytes back, the calling thread's magazines first. */
+/* Returns idle memory beyond `keep` bytes to the system, the calling thread's magazines first. */
 size_t heap_trim(heap_t *heap, size_t keep);
 
-/* Everything that a thread holds goes back, of all heaps. */
+/* Return what an ending thread caches: of the default heap, and of all others. */
 void heap_flush_own(thread_t *thread);
 void heap_flush_thread(thread_t *thread);
 
-/* Comes before that, with no lock held. */
+/* Runs before these, without locks. */
 void heap_end_of_thread(void);
 
-/* 0: none. False: more than that is held, also after a trim. */
+/* 0: no limit. False: the heap holds more than that even after a trim. */
 bool heap_set_budget(heap_t *heap, size_t budget);
 
 #endif

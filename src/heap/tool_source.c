@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The record of a block lies in memory that a search for leaks goes through, like any of the program. No address in it may lead
- * to the block, or none would ever be lost. So the range begins in front of it, in what malloc has there itself: no other
- * block can be there. */
+ * A block's record lies in memory that a leak search scans, like the program's. No address in it may lead to the block, or no
+ * block would ever be lost. So the range begins LEAD bytes earlier, in malloc's own memory, where no other block can be. */
 #include "heap/tool_source.h"
 #include "base/shared.h"
 #include "heap/granular.h"
@@ -21,8 +20,7 @@ void tool_look(void)
     os_tool_may_take();
 }
 
-/* A constructor may have come before the library's own. Where the program may map nothing, a heap with its own blocks may not
- * either. */
+/* Constructors may have run earlier. If the program must not map memory, heaps with their own blocks cannot either. */
 void tool_settle(void)
 {
   tool_look();
@@ -64,7 +62,8 @@ static void give_malloced(const huge_apart_t *apart, const char *call)
 static const apart_source_t malloc_source = {
   .take = take_malloced, .bytes = malloced_bytes, .largest = largest_malloced, .give = give_malloced, .serves = os_tool_serves};
 
-/* They move when their size changes, so that a use of the old address is found. A record leads to what is the program's. */
+/* These blocks move when they are resized, so that a use of the old address is found. The context is a root of the leak search
+ * because it points to memory of the program. */
 void tool_begin(heap_t *heap)
 {
   apart_begin(heap, &malloc_source);
@@ -85,7 +84,7 @@ void tool_begin_guest(heap_t *heap)
   os_tool_leave_order(heap);
 }
 
-/* Units have records among blocks, and are left as they are. */
+/* Regions of units have records among their blocks and stay open. */
 void tool_close_guest(const heap_t *heap)
 {
   if (heap->marked && heap_has_granules(heap))
@@ -125,7 +124,7 @@ void tool_end(const heap_t *heap)
     os_tool_end_root(&heap->context, sizeof heap->context);
 }
 
-/* ---- what is no block ---- */
+/* ---- addresses that are no block ---- */
 
 void tool_report(const heap_t *heap, const void *block)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Walks over the live blocks of a heap. Nothing is believed from one block to the next: the visitor may free the one it is
- * given, and with it the slab or the run, and allocate elsewhere. */
+ *
+ * Walks over the live blocks of a heap. The visitor may free the block that it is given, and with it the slab or the run, and
+ * allocate elsewhere. So nothing is assumed from one block to the next. */
 #include "heap/walk.h"
 #include "heap/dying.h"
 #include "heap/granular.h"
@@ -13,15 +14,15 @@
 typedef struct walk {
   heap_t *heap;
   pool_visit_fn *visit;
-  heap_visit_fn *visit_site; /* or this */
+  heap_visit_fn *visit_site; /* or this one */
   void *context;
-  /* The run that the walk is at, as it was when its space was locked. */
+  /* The current run of the walk, as it was when its space was locked. */
   const run_t *run;
   run_kind_t kind;
   bin_t *bin;
   char *start, *end;
   size_t size;
-  heap_visit_start_fn *visit_start; /* or this, with what holds a block */
+  heap_visit_start_fn *visit_start; /* or this one, which gets the memory that holds a block */
 } walk_t;
 
 static bool tell(const walk_t *walk, char *start, size_t size, site_t site, uintptr_t number)
@@ -30,8 +31,7 @@ static bool tell(const walk_t *walk, char *start, size_t size, site_t site, uint
   return walk->visit_site ? walk->visit_site(&walked, walk->context) : walk->visit(&walked.block, walk->context);
 }
 
-/* The visitor is told of what the caller of a heap with heads asked for, without its guard. A block whose guard cannot be
- * believed has its turn when it is freed. */
+/* The visitor gets the requested bytes. Blocks with an invalid head are skipped: freeing them reports that. */
 static bool visit_block(const walk_t *walk, char *start, size_t size)
 {
   if (walk->visit_start)
@@ -44,7 +44,7 @@ static bool visit_block(const walk_t *walk, char *start, size_t size)
 
 /* ---- slabs ---- */
 
-/* Flushes what the calling thread has cached of the slab's class, which would look live: the visitor may have freed blocks. */
+/* Flushes the calling thread's magazines of the slab's class, which would look live: the visitor may have freed blocks. */
 static void flush_own(const walk_t *walk)
 {
   if (!bin_has_magazines(walk->bin))
@@ -57,8 +57,7 @@ static void flush_own(const walk_t *walk)
   heap_leave(walk->heap, thread);
 }
 
-/* What a fork has lost of a slab's blocks looks live too. It stays lost, so it is looked for once in each slab, unless the
- * visitor forks and goes on in the child. */
+/* Blocks that a fork has lost look live too. They are searched once for each slab, unless the visitor forks. */
 enum { SLAB_WORDS_MOST = (1 << (UNIT_LOG2 - ALIGNMENT_LOG2)) / WORD_BITS };
 typedef struct lost {
   const thread_t *newest;
@@ -75,8 +74,7 @@ static void look_for_lost(const walk_t *walk, lost_t *lost)
   heap_mark_lost(walk->bin, walk->start, walk->end, lost->blocks);
 }
 
-/* Takes the blocks a word at a time, as they are live at that moment. The slab may go while the visitor runs, so it is asked
- * for anew for each word. */
+/* Visits the blocks that are live now, a word at a time. The slab may go away meanwhile and is looked up for each word. */
 static bool walk_slab(const walk_t *walk)
 {
   word_t live;
@@ -99,8 +97,7 @@ static bool walk_slab(const walk_t *walk)
 
 /* ---- runs ---- */
 
-/* Called under the lock of the space, and notes everything that the walk will need of the run: it may be gone when the lock is
- * open. */
+/* Called under the lock of the space. Copies all that the walk needs of the run, which may go away afterwards. */
 static bool is_of_heap(const arena_t *arena, const run_t *run, void *context)
 {
   walk_t *walk = context;
@@ -119,7 +116,7 @@ static bool is_of_heap(const arena_t *arena, const run_t *run, void *context)
   return true;
 }
 
-/* Goes on behind the run that was visited, by address: no pointer into a list would be safe. */
+/* The walk continues by address behind the visited run: no pointer into a list would be safe. */
 static bool walk_space(walk_t *walk, space_t *space)
 {
   for (const char *from = NULL; space_next_run(space, from, is_of_heap, walk); from = walk->end)
@@ -128,12 +125,11 @@ static bool walk_space(walk_t *walk, space_t *space)
   return true;
 }
 
-/* Goes on by address, as above. */
 static bool walk_huge(const walk_t *walk)
 {
   huge_t *huge;
   if (!walk->heap->huge)
-    return true; /* nobody else's have to be looked at */
+    return true; /* mappings of other heaps need no look */
   for (const char *from = NULL; (huge = huge_next(walk->heap, from)) != NULL;) {
     char *start = huge_start(huge);
     bool go_on = huge->is_apart && !walk->visit_start ? tell(walk, huge_block(huge), huge_usable(huge), apart_of(huge)->site, 0)
@@ -145,7 +141,6 @@ static bool walk_huge(const walk_t *walk)
   return true;
 }
 
-/* Goes on by address, as above. */
 static bool walk_granules(const walk_t *walk)
 {
   size_t size = 0;
@@ -157,8 +152,8 @@ static bool walk_granules(const walk_t *walk)
 
 /* ---- the whole heap ---- */
 
-/* What is cached would look live. No thread is in a call with the heap during a walk, so their magazines can be flushed. Where
- * the process ends because one of them holds a block twice, that would be found again, in the handler of SIGABRT. */
+/* Cached blocks would look live. No thread is in a call with the heap during a walk, so all magazines can be flushed. If the
+ * process ends because a magazine holds a block twice, flushing would find that again in the SIGABRT handler. */
 static void flush_all_threads(heap_t *heap)
 {
   if (process_is_ending())
@@ -185,7 +180,7 @@ static bool walk_all(walk_t *walk, heap_t *heap)
     return false;
   if (heap_own_arena(heap) && !walk_space(walk, &heap->region.space))
     return false;
-  /* A heap with a region may have gone on in the process's space; one in a caller's memory cannot. */
+  /* A heap with a region may have gone on in the process's space; a guest cannot. */
   return heap_is_guest(heap) || (walk_space(walk, &space_of_process) && walk_huge(walk));
 }
 

@@ -102,8 +102,8 @@ static bool may_ask_within(void)
   return before <= USELESS_WITHIN || is_power_of_two(before);
 }
 
-/* Goes on to the next resort, with nothing in hand. False: nothing is left to try. */
-static bool next_resort(const object_pool_t *pool, attempt_t *from, size_t bytes)
+/* Goes on to the next attempt, with nothing in hand. False: nothing is left to try. */
+static bool next_attempt(const object_pool_t *pool, attempt_t *from, size_t bytes)
 {
   uintptr_t here = (uintptr_t)__builtin_frame_address(0);
   bool outermost = here >= object_thread.growth_frame;
@@ -118,17 +118,17 @@ static bool next_resort(const object_pool_t *pool, attempt_t *from, size_t bytes
   return again;
 }
 
-/* Only a heap that is out of memory is asked for its next resort. A pool at its limit, and one that has grown, need none. errno
- * tells of a failure alone. */
-static bool grow_by_any_resort(object_pool_t *pool)
+/* Only a heap that is out of memory is asked for its next attempt. A pool at its limit, and one that has grown, need none.
+ * errno tells of a failure alone. */
+static bool grow_by_any_attempt(object_pool_t *pool)
 {
   int error = errno;
   size_t least = 0;
-  attempt_t from = heap_first_resort(pool->heap, "object_pool_get");
+  attempt_t from = heap_first_attempt(pool->heap, "object_pool_get");
   from.together = watch_keeps_arrays();
   from.caller = pool->created_by; /* which says more of an array than the get that happened to find no room */
   growth_t growth;
-  while ((growth = grow_once(pool, &from, &least)) == OUT_OF_MEMORY && next_resort(pool, &from, least)) {}
+  while ((growth = grow_once(pool, &from, &least)) == OUT_OF_MEMORY && next_attempt(pool, &from, least)) {}
   errno = error;
   if (growth == OUT_OF_MEMORY)
     heap_exhausted(pool->heap, from.call, least);
@@ -151,9 +151,9 @@ void capacity_note_unused(object_pool_t *pool)
 bool capacity_grow(object_pool_t *pool)
 {
   if (calls_back(pool->heap))
-    return grow_by_any_resort(pool);
+    return grow_by_any_attempt(pool);
   lock_acquire(&pool->growth);
-  bool try_again = grow_by_any_resort(pool);
+  bool try_again = grow_by_any_attempt(pool);
   lock_release(&pool->growth);
   return try_again;
 }

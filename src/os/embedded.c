@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- *
- * No operating system: what is left of os.h is answered here, and the hooks of the firmware stand for the rest. */
+ * The functions of os.h that remain without an operating system. The firmware's hooks replace the rest. */
 #include "os/os.h"
 #include <errno.h>
 #include <tidepool/embedded.h>
@@ -18,8 +17,8 @@ __attribute__((weak)) void pool_embedded_abort(const char *call, const void *add
 
 void os_end(const char *call, const void *address, const char *what) { pool_embedded_abort(call, address, what); }
 
-/* Large blocks are rounded to pages: without any, to the alignment of a block. */
+/* Large blocks are rounded to pages. Without pages the unit is the alignment of a block. */
 size_t os_page_size(void) { return 16; }
 
-/* Idle arrays of object pools go when they are asked to, and never by the clock. */
+/* Object pools return idle arrays on request, never by the clock. */
 uint64_t os_now_ms(void) { return 0; }

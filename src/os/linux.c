@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
+ *
  * Linux with glibc or another libc that has pthread_atfork().
  *
- * A small program pays for each part of the C library that start-up touches: a page fault makes 64 KiB of it resident. So what
- * runs at start-up keeps to getauxval(), mmap() and syscall(), which lie together, instead of sysconf(), getrlimit() and
- * secure_getenv(). */
+ * A small program pays for each part of the C library that startup touches: a page fault makes 64 KiB of it resident. So
+ * startup uses getauxval(), mmap() and syscall(), which lie together, and not sysconf(), getrlimit() or secure_getenv(). */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -40,7 +40,7 @@ size_t os_page_size(void)
 {
   static size_t size;
   if (!size)
-    size = getauxval(AT_PAGESZ); /* always there, so that errno is left alone */
+    size = getauxval(AT_PAGESZ); /* always present, so errno does not change */
   return size;
 }
 
@@ -56,8 +56,7 @@ bool os_forbid(bool forbid)
 
 uint64_t os_forbidden_count(void) { return __atomic_load_n(&forbidden_count, __ATOMIC_RELAXED); }
 
-/* Says whether a call must fail because this thread may not make it (os_forbid()), and counts it then. The count shows a
- * program how often it would have entered the system. */
+/* Returns whether os_forbid() makes a call fail, and counts it. The count shows how often a program would enter the system. */
 static bool refused(void)
 {
   if (unlikely(forbidden))
@@ -65,8 +64,7 @@ static bool refused(void)
   return forbidden;
 }
 
-/* malloc() and free() must not change errno when they succeed. So every function here that makes a call of the system saves it
- * before and restores it after. */
+/* malloc() and free() must not change errno when they succeed, so every function here preserves it. */
 static void *map_with(size_t size, int protection)
 {
   if (refused())
@@ -82,8 +80,7 @@ static void *map_with(size_t size, int protection)
 
 static void *map(size_t size) { return map_with(size, PROT_READ | PROT_WRITE); }
 
-/* Does not ask refused(): this file unmaps with it what it has mapped a moment ago, which would leak otherwise. munmap() fails
- * for a size of 0. */
+/* Ignores os_forbid(), because this file undoes its own mappings with it. munmap() fails for a size of 0. */
 static bool unmap(void *address, size_t size)
 {
   int saved = errno;
@@ -102,9 +99,9 @@ static bool make_writable(void *address, size_t size)
   return done;
 }
 
-/* To align a mapping, this maps more and unmaps the slack. The slack counts against a limit on memory for a moment; if that is
- * too much, the whole is first mapped without access, which counts as addresses alone. At the limit of mappings the slack
- * cannot be unmapped. It was never touched, so it costs addresses alone. */
+/* Maps more than `size` and unmaps the slack to align the mapping. The slack counts against a memory limit for a moment. If
+ * that is too much, everything is first mapped without access, which counts as addresses only. At the limit of mappings the
+ * slack cannot be unmapped. It was never touched, so it only costs addresses. */
 void *os_map(size_t size, size_t alignment)
 {
   if (alignment <= os_page_size())
@@ -125,7 +122,7 @@ void *os_map(size_t size, size_t alignment)
   return NULL;
 }
 
-/* The two failures differ for the caller: at OS_OCCUPIED it may try another address, at OS_NO_MEMORY that is useless. */
+/* The caller may try another address after OS_OCCUPIED. That is useless after OS_NO_MEMORY. */
 os_mapped_t os_map_at(void *address, size_t size)
 {
   if (refused())
@@ -133,7 +130,7 @@ os_mapped_t os_map_at(void *address, size_t size)
   int saved = errno;
   char *p = mmap(address, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   os_mapped_t mapped = p == address ? OS_MAPPED : p == MAP_FAILED && errno != EEXIST ? OS_NO_MEMORY : OS_OCCUPIED;
-  if (mapped == OS_OCCUPIED && p != MAP_FAILED) /* a kernel before 4.17 takes the address as a hint */
+  if (mapped == OS_OCCUPIED && p != MAP_FAILED) /* kernels before 4.17 take the address as a hint */
     munmap(p, size);
   errno = saved;
   if (mapped == OS_MAPPED)
@@ -151,10 +148,10 @@ void *os_remap(void *address, size_t size, size_t new_size, bool may_move)
   return p == MAP_FAILED ? NULL : p;
 }
 
-/* At the limit of mappings mmap() fails with ENOMEM whether or not the address is mapped. madvise() knows. */
+/* mmap() fails with ENOMEM at the limit of mappings, whether or not the address is mapped. madvise() tells. */
 static bool is_mapped(void *address, size_t size) { return madvise(address, size, MADV_NORMAL) == 0; }
 
-/* Linux unmaps the place before it finds out that it cannot move the pages. */
+/* Linux unmaps the destination before it finds out that it cannot move the pages. */
 os_mapped_t os_remap_to(void *from, size_t size, void *to, size_t new_size)
 {
   if (refused())
@@ -186,8 +183,7 @@ void *os_reserve(size_t size)
 
 bool os_open(void *address, size_t size) { return !refused() && make_writable(address, size); }
 
-/* A new mapping in place of the old one: it becomes one with those around it, which were never touched. Where the system has no
- * room for it, memory and access go one after the other. */
+/* A new mapping merges with its untouched neighbours. If there is no room for one, the pages lose access and then memory. */
 bool os_close(void *address, size_t size)
 {
   if (refused())
@@ -210,20 +206,20 @@ uint64_t os_random(unsigned turn)
   if (syscall(SYS_getrandom, &number, sizeof number, 1 /* GRND_NONBLOCK */) < 0)
     number ^= os_now_ms();
   errno = saved;
-  number = (number + turn * 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u; /* the upper half depends on all of it */
+  number = (number + turn * 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u; /* the upper half depends on all bits */
   return (number ^ number >> 32) * 0x94d049bb133111ebu >> 1;
 }
 
-/* Where a stretch may be, by an address that the kernel has chosen. */
+/* Chooses the stretch by an address that the kernel has chosen. */
 #if UINTPTR_MAX > UINT32_MAX
-/* The kernel maps from the top downwards, close to what is mapped already, so the stretch lies far below one of its mappings.
- * Programs and their break are in the middle, at two thirds of the address space. The thread sanitizer has shadows everywhere
- * but in the topmost one and a half TiB. Where the kernel maps upwards from a low address (valgrind, some emulators), the
- * stretch lies above its mappings. If the program has mapped all that is near, a later attempt looks anywhere. */
+/* The kernel maps from the top downwards, close to existing mappings, so the stretch is far below one of them. Programs and
+ * their break are in the middle, at two thirds of the address space. The thread sanitizer has shadows except in the topmost 1.5
+ * TiB. If the kernel maps upwards from a low address (valgrind, some emulators), the stretch is above its mappings. Later
+ * attempts look anywhere, if the program has mapped everything near. */
 enum {
-  WINDOW_SHARE = 8, /* this part of the address space is the stretch, and as much is where it may begin */
+  WINDOW_SHARE = 8, /* the stretch is this part of the address space, and begins in a range of the same length */
   WINDOW_SHARE_OF_SHADOWS =
-    1024 /* with the first TiB, where the kernel chooses at random, it ends within the topmost one and a half */
+    1024 /* the stretch ends within the topmost 1.5 TiB, of which the kernel places its mappings at random in the first TiB */
 };
 #ifdef UNDER_SANITIZER
 static size_t window_share(void) { return WINDOW_SHARE_OF_SHADOWS; }
@@ -238,16 +234,16 @@ static uintptr_t stretch_near(uintptr_t chosen, unsigned attempt, size_t *length
   size_t addresses = upwards ? 32 * ADDRESSES_LOW : chosen, share = window_share();
   *length = round_down(addresses / share, OS_WINDOW_ALIGNMENT);
   if (!*length)
-    return 0; /* so small an address space has no aligned stretch to spare */
+    return 0; /* the address space is too small for an aligned stretch */
   size_t least = addresses / (4 * share), most = attempt < WINDOW_ATTEMPTS / 2 ? least + *length : addresses - *length - least;
   size_t distance = least + (size_t)(os_random(attempt) % (most - least));
   return upwards ? 2 * ADDRESSES_LOW + distance : addresses - distance - *length;
 }
 #else
-/* A process has 2 to 4 GiB of addresses. Below the stretch is the program with its break, in the lowest third; an eighth above
- * it, and more between, is left to the kernel's own mappings. Where these begin low they go upwards (qemu, a stack without a
- * limit), or there are no more addresses than that: a later attempt supposes so. */
-enum { WINDOW_PARTS = 6, WINDOW_OF = 16 }; /* the stretch is so many parts of the addresses, and begins anywhere in one more */
+/* A process has 2 to 4 GiB of addresses. The program with its break is below the stretch, in the lowest third. An eighth above
+ * the stretch, and more between, is left to the kernel's mappings. A low kernel mapping means that the kernel maps upwards
+ * (qemu, an unlimited stack), or that there are no addresses above it, which later attempts assume. */
+enum { WINDOW_PARTS = 6, WINDOW_OF = 16 }; /* the stretch's share of the addresses; it begins anywhere in one more part */
 #define ADDRESSES_LOW (2 * GIB)
 
 static uintptr_t stretch_near(uintptr_t chosen, unsigned attempt, size_t *length)
@@ -260,8 +256,7 @@ static uintptr_t stretch_near(uintptr_t chosen, unsigned attempt, size_t *length
 }
 #endif
 
-/* A page is mapped to see where the kernel maps by itself, and unmapped again. The stretch begins at random, so that a program
- * cannot tell where blocks will be. */
+/* A page is mapped to see where the kernel maps. The stretch is random, so that programs cannot predict addresses of blocks. */
 char *os_window(unsigned attempt, size_t *size)
 {
   char *probe = attempt < WINDOW_ATTEMPTS ? map(os_page_size()) : NULL;
@@ -272,7 +267,6 @@ char *os_window(unsigned attempt, size_t *size)
   return (char *)round_down(start, OS_WINDOW_ALIGNMENT);
 }
 
-/* Returns 0 or the error. */
 static int advise(void *address, size_t size, int advice)
 {
   int saved = errno;
@@ -281,8 +275,8 @@ static int advise(void *address, size_t size, int advice)
   return error;
 }
 
-/* MADV_FREE is never used: such pages stay in the resident figure, and users read that as a leak. From Linux 5.18 on locked
- * pages go back too, since no caller has a block in them. */
+/* MADV_FREE is never used: freed pages would stay in the resident figure, and users read that as a leak. MADV_DONTNEED fails
+ * for locked pages. Linux 5.18 and later purge them by MADV_DONTNEED_LOCKED. */
 bool os_purge(void *address, size_t size)
 {
   if (refused())
@@ -297,7 +291,7 @@ void os_wish_huge_pages(void *address, size_t size, bool wanted)
     advise(address, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
-/* Asks the system directly: open(), read() and close() are cancellation points. */
+/* Makes system calls directly, because open(), read() and close() are cancellation points. */
 static size_t read_head(const char *path, char *text, size_t most)
 {
   int saved = errno, file = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
@@ -309,7 +303,7 @@ static size_t read_head(const char *path, char *text, size_t most)
   return length > 0 ? (size_t)length : 0;
 }
 
-/* The word in brackets is the one that is set. */
+/* Brackets mark the active setting. */
 bool os_grants_huge_pages(void)
 {
   char text[64];
@@ -317,23 +311,22 @@ bool os_grants_huge_pages(void)
   return strstr(text, "[madvise]") != NULL;
 }
 
-/* There is no call for it. Linux splits a huge page when it is told of a part of it that it will not be used soon. */
+/* Linux has no call for this, but splits a huge page when a part of it is advised as cold. */
 void os_split_huge_page(void *address)
 {
   if (!refused())
     advise(address, os_page_size(), MADV_COLD);
 }
 
-/* A kernel that knows the advice says whether there is memory. Touching pages, as older ones need it, cannot fail: it ends the
- * program. */
+/* Linux 5.14 and later report missing memory. On older kernels each page is touched, which ends the program without memory. */
 bool os_prefault(void *address, size_t size)
 {
   if (refused())
     return false;
   int error = advise(address, size, MADV_POPULATE_WRITE);
   if (error != EINVAL)
-    return !error;                                    /* there is no memory: touching it would end the program */
-  for (size_t i = 0; i < size; i += os_page_size()) { /* before Linux 5.14 */
+    return !error; /* out of memory: touching the pages would end the program */
+  for (size_t i = 0; i < size; i += os_page_size()) {
     volatile char *p = (char *)address + i;
     *p = *p;
   }
@@ -356,15 +349,15 @@ bool os_unlock_memory(void *address, size_t size)
   return done;
 }
 
-/* Limits and machines may have more than a process has addresses. */
+/* Limits, and the memory of machines, may exceed the address space. */
 static size_t size_of(uint64_t bytes) { return bytes < SIZE_MAX ? (size_t)bytes : SIZE_MAX; }
 
-/* What the call fills in, on machines of 32 bits too. */
+/* The structure of prlimit64, with 64-bit fields on 32-bit machines too. */
 typedef struct limit {
   uint64_t now, most;
 } limit_t;
 
-/* A limit that cannot be read counts as none: the manager then asks the system, which knows. */
+/* A limit that cannot be read counts as none. The kernel enforces it anyway. */
 static size_t limit_of(int resource)
 {
   limit_t limit;
@@ -374,7 +367,7 @@ static size_t limit_of(int resource)
 
 size_t os_memory_limit = SIZE_MAX, os_memory_most = SIZE_MAX;
 
-/* If not even the figures of the machine can be read, no request counts as hopeless. */
+/* If the size of memory cannot be read either, no request counts as hopeless. */
 void os_read_limits(void)
 {
   struct sysinfo info;
@@ -385,8 +378,7 @@ void os_read_limits(void)
   errno = saved;
 }
 
-/* The kernel's page in the process has the coarse clock whatever clock the machine has. The exact one is a system call where
- * that cannot be read from a program. */
+/* The vDSO always has the coarse clock. The exact clock is a system call on machines whose clock a program cannot read. */
 uint64_t os_now_ms(void)
 {
   struct timespec t = {0};
@@ -396,7 +388,7 @@ uint64_t os_now_ms(void)
   return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* A library that is to be the first of all is started before glibc has set `environ`. It is told, as are all in glibc. */
+/* A library with DF_1_INITFIRST starts before glibc sets `environ`. glibc passes the environment to constructors. */
 static char **first_environment;
 void os_note_environment(char **variables)
 {
@@ -415,7 +407,7 @@ bool os_is_privileged(void)
   return secure;
 }
 
-/* Reads `environ` itself, for the reason at the head of this file. */
+/* Reads `environ` itself, because getenv() and secure_getenv() would touch more of the C library. */
 const char *os_environment(const char *name)
 {
   size_t length = strlen(name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Lines of the files in which Linux says what a process is made of. */
+ * Reads Linux's description of a process in /proc, line by line. */
 #ifndef OS_LINUX_LINES_H
 #define OS_LINUX_LINES_H
 
@@ -13,13 +13,13 @@
 
 enum { PATH_SIZE = 512, LINE_SIZE = PATH_SIZE + 96, READ_SIZE = 512 };
 
-/* The system is asked directly: open(), read() and close() are cancellation points. */
+/* These make system calls directly, because open(), read() and close() are cancellation points. */
 static inline int open_file(const char *path)
 {
   return (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_LARGEFILE);
 }
 
-/* The thread sanitizer takes a file for the one that had its number before, unless it sees the close. Nobody else has this. */
+/* The thread sanitizer must see each close. It would take a new file for the old one of the same descriptor. */
 #pragma weak __interceptor_close
 extern int __interceptor_close(int file);
 static inline void close_file(int file)
@@ -39,8 +39,8 @@ static inline ssize_t read_file(int file, char *buffer, size_t size)
   return n;
 }
 
-/* Lines of a file, without their ends. One that is too long is cut. `wait` says whether there is more before it is too late,
- * where another process writes them: then what there is of a line is none. */
+/* The lines of a file, without their ends; a line that is too long is truncated. If another process writes the file, `wait`
+ * returns whether more has come before `until_ms`. An incomplete line is dropped then. */
 typedef struct lines {
   int file;
   bool (*wait)(int file, uint64_t until_ms);
@@ -85,7 +85,7 @@ static inline uint64_t read_hex(const char **at)
   }
 }
 
-/* 7f5e0a000000-7f5e0a026000, with which the line of a mapping begins. Returns what is behind it; NULL: the line has none. */
+/* Reads the range that begins a mapping's line: 7f5e0a000000-7f5e0a026000. Returns its end; NULL if there is none. */
 static inline const char *read_range(const char *at, uintptr_t *start, uintptr_t *end)
 {
   const char *line = at;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
- *
- * Names of mappings, as /proc/PID/maps and smaps have them: [anon:tidepool], [anon:tidepool: HEAP]. The kernel copies them. It
- * may have been built without (Linux 5.17 was the first with), and then says EINVAL; nothing is named there. */
+ * Names of mappings in /proc/PID/maps and smaps: [anon:tidepool], [anon:tidepool: HEAP]. The kernel copies them. Kernels before
+ * 5.17, or built without the feature, return EINVAL, and nothing is named. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -11,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What they are in <linux/prctl.h>, which is not everywhere. */
+/* Values of <linux/prctl.h>, which some systems lack. */
 enum { SET_VMA = 0x53564d41, SET_VMA_NAME = 0, NAME_SIZE = 80 };
 
 bool os_has_names;
@@ -23,7 +22,7 @@ static void name_in_kernel(const void *address, size_t size, const char *name)
   errno = saved;
 }
 
-/* The kernel takes printable characters alone, and not all of them. */
+/* The kernel only takes printable characters, and not all of them. */
 static char known(char c) { return c < ' ' || c > '~' || c == '[' || c == ']' || c == '\\' || c == '$' || c == '`' ? '_' : c; }
 
 void os_name_now(const void *address, size_t size, const char *name)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * What the manager says, and the end of the process, on Linux. */
+ * Output, and the end of the process, on Linux. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#define _FILE_OFFSET_BITS 64 /* with 32 bits, files of more than 2 GiB could not be asked for otherwise */
+#define _FILE_OFFSET_BITS 64 /* 32-bit programs need it for files of more than 2 GiB */
 #include "os/os.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -16,15 +16,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { KEPT_LEAST = 512 }; /* above the numbers that a program's own files have, where that many may be open */
+enum { KEPT_LEAST = 512 }; /* above the descriptors of most programs, if so many may be open */
 
 static int kept = -1;
 static dev_t kept_device;
 static ino_t kept_file;
 
-/* Asks the system directly, because write() is a cancellation point: a cancelled thread would end there with the locks it
- * holds, and abort() would not be called. */
-/* To write more than the process may would end it by a signal. */
+/* Returns whether a write stays within RLIMIT_FSIZE. A write beyond it ends the process by a signal. */
 static bool may_write(int file, size_t length)
 {
   struct rlimit limit;
@@ -36,6 +34,8 @@ static bool may_write(int file, size_t length)
   return at < 0 || ((rlim_t)at <= limit.rlim_cur && length <= limit.rlim_cur - (rlim_t)at);
 }
 
+/* Makes system calls directly, because write() is a cancellation point: a cancelled thread would end there with the locks that
+ * it holds, and abort() would not be called. */
 int os_write(int file, const char *text, size_t length)
 {
   int saved = errno, error = may_write(file, length) ? 0 : EFBIG;
@@ -57,7 +57,7 @@ static bool write_all(int file, const char *text, size_t length) { return os_wri
 
 void os_write_error(const char *text, size_t length) { (void)write_all(STDERR_FILENO, text, length); }
 
-/* The manager may come up when a program that was started without standard error has another file of that number. */
+/* Records at program start whether standard error is closed. Later another file may have its descriptor. */
 static bool was_closed;
 __attribute__((constructor)) static void note_error(void)
 {
@@ -83,8 +83,7 @@ bool os_keep_error(void)
   return kept >= 0;
 }
 
-/* A program may have closed files that it does not know, and the number may be that of another file since, in which nothing may
- * be written. */
+/* The program may have closed the duplicate and reused its descriptor. Nothing may be written to such a file. */
 void os_write_kept_error(const char *text, size_t length)
 {
   int saved = errno;
@@ -97,7 +96,7 @@ void os_write_kept_error(const char *text, size_t length)
 bool os_append(const char *path, const char *text, size_t length)
 {
   int saved = errno, flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_LARGEFILE;
-  int file = (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0666); /* open() and close() are cancellation points, too */
+  int file = (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0666); /* open() and close() are cancellation points */
   bool written = file >= 0 && write_all(file, text, length);
   if (file >= 0)
     syscall(SYS_close, file);

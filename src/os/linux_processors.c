@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * On which processor a thread is, and near to which memory. */
+ * The processor that a thread runs on, and its NUMA node. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -9,9 +9,9 @@
 #include <sched.h>
 #include <sys/auxv.h>
 
-/* The kernel writes the numbers of the processor and the node into each thread's memory (restartable sequences). glibc says
- * from version 2.35 on where that is, and Linux from 6.3 on that the node is there. Elsewhere only x86-64 answers getcpu() in
- * the process. A system call for it might be forbidden by then. */
+/* The kernel writes the numbers of the processor and of the node into each thread's rseq area (restartable sequences). glibc
+ * 2.35 and later export where the area is. Linux 6.3 and later write the node. Without rseq, only x86-64 answers getcpu()
+ * without a system call, which a program may have forbidden itself. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
 enum { RSEQ_PROCESSOR = 0, RSEQ_NODE = 20, RSEQ_FEATURES = 27 }; /* cpu_id_start and node_id; AT_RSEQ_FEATURE_SIZE */
@@ -33,9 +33,9 @@ static bool has_rseq(void) { return false; }
 static unsigned rseq_at(size_t offset) { return (void)offset, 0; }
 #endif
 
-enum { PROCESSORS_MOST = 8192 }; /* that Linux knows of on any machine */
+enum { PROCESSORS_MOST = 8192 }; /* Linux supports no more on any machine */
 
-/* How many below each processor the process may not use. Where it may use all from the first on, nothing is written there. */
+/* For each processor, how many below it the process may not use. All zero, and never written, if it may use all. */
 static uint16_t unusable_below[PROCESSORS_MOST];
 
 static unsigned rank_of(unsigned processor)
@@ -43,7 +43,7 @@ static unsigned rank_of(unsigned processor)
   return processor - (processor < PROCESSORS_MOST ? unusable_below[processor] : 0);
 }
 
-/* Where the processor cannot be asked for, each thread has some number that it keeps. */
+/* If the processor cannot be read, each thread keeps an arbitrary number. */
 unsigned os_processor(void)
 {
   if (has_rseq())
@@ -55,7 +55,7 @@ unsigned os_processor(void)
   return processor < 0 ? 0 : rank_of((unsigned)processor);
 }
 
-/* A container, or one node of a large machine, often has every second processor, or the upper half. *end is behind the last. */
+/* Numbers the usable processors; *end is behind the last. A container often has every second processor, or the upper half. */
 static unsigned note_ranks(const cpu_set_t *usable, size_t bytes, unsigned *end)
 {
   unsigned count = 0, total = (unsigned)CPU_COUNT_S(bytes, usable);
@@ -70,11 +70,11 @@ static unsigned note_ranks(const cpu_set_t *usable, size_t bytes, unsigned *end)
 
 /* ---- nodes ---- */
 
-enum { NODES_FROM = 8, NODES_MOST = 256 }; /* no machine with fewer processors has several */
+enum { NODES_FROM = 8, NODES_MOST = 256 }; /* machines with fewer processors have one node */
 bool os_has_nodes;
 static bool nodes_by_rseq;
 
-/* The list is as "0-3" or "0,2". Two numbers are two nodes. */
+/* Returns whether a list such as "0-3" or "0,2" names more than one node. */
 static bool has_several(const char *path)
 {
   char list[32];

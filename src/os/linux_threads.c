@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The end of a thread, forks, and how threads wait for each other, on Linux with glibc or another libc that has
- * pthread_atfork(). */
+ * Thread exit, forks, and waiting, on Linux with glibc or another libc that has pthread_atfork(). */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -24,11 +23,11 @@
 static pthread_key_t exit_key;
 static bool exit_key_exists;
 
-/* Destructors run in the order of their keys, in four rounds. So the key is a late one: its destructor runs behind most others
- * in each round, even behind one that allocates for the first time in the last round. */
+/* Destructors run in the order of their keys, in four rounds. A late key runs behind most others in each round, even behind a
+ * destructor that allocates for the first time in the last round. */
 #ifdef __GLIBC__
-/* A new key is the lowest that is free. The values of the first 32 are in the thread's own memory, and for those of others
- * glibc allocates; so the key is the last that is free among these, and all that were created to find it are deleted again. */
+/* glibc returns the lowest free key. The first 32 keys have their values in the thread itself, and glibc allocates for others.
+ * So this takes the last free one of the 32, and deletes the keys that it created to find it. */
 static bool create_late_key(pthread_key_t *late, void (*at_exit)(void *))
 {
   enum { KEYS_OF_A_THREAD = 32 };
@@ -46,8 +45,7 @@ static bool create_late_key(pthread_key_t *late, void (*at_exit)(void *))
   return count > 0;
 }
 #else
-/* musl has 128, and a new key is the next one that is free behind the one before. Two are held at a time, so that other threads
- * find one, up to the last. */
+/* musl has 128 keys, and returns the next free one. This holds at most two at a time, so other threads find one. */
 static bool create_late_key(pthread_key_t *late, void (*at_exit)(void *))
 {
   pthread_key_t next;
@@ -82,7 +80,7 @@ bool os_thread_on_exit(void *argument)
 }
 
 #ifdef __GLIBC__
-/* From version 2.35 on glibc blocks all signals before it frees what it has for threads that have ended. */
+/* glibc 2.35 and later block all signals before they free their memory of an exiting thread. */
 static bool signals_are_blocked_at_the_end(void)
 {
   const char *version = gnu_get_libc_version();
@@ -92,8 +90,8 @@ static bool signals_are_blocked_at_the_end(void)
 static bool signals_are_blocked_at_the_end(void) { return false; }
 #endif
 
-/* A single unblocked signal proves that the thread is not at its end. Six signals are examined, since few programs block all of
- * them. Without an answer the result is true, which is always safe. */
+/* A single unblocked signal proves that the thread is not at its end. Six signals are tested, since few programs block all of
+ * them. If the state is unknown, the result is true, which is always safe. */
 bool os_thread_may_be_over(void)
 {
   sigset_t blocked;
@@ -103,24 +101,24 @@ bool os_thread_may_be_over(void)
          sigismember(&blocked, SIGSEGV) && sigismember(&blocked, SIGCHLD) && sigismember(&blocked, SIGALRM);
 }
 
-/* fork() of glibc takes the lock of all streams after the handlers have run, and a thread that opens or closes a stream
- * allocates under it. Taken in that order, the locks of the manager and of the streams would wait for each other; so the
- * streams' lock is taken first. It is recursive, and glibc resets it in the child. Other C libraries do not have it. */
+/* glibc's fork() takes the lock of all streams after the handlers have run, and a thread that opens or closes a stream
+ * allocates under it. The two orders would deadlock, so this takes the streams' lock first. It is recursive, and glibc resets
+ * it in the child. Other C libraries do not have it. */
 extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));
 
 static void (*fork_prepare)(void), (*fork_parent)(void), (*fork_child)(void);
-static THREAD_LOCAL bool fork_locked; /* several threads may fork at once */
+static THREAD_LOCAL bool fork_locked; /* one for each thread, because several may fork at once */
 
-/* glibc's list of fork handlers has a lock, under which it grows by realloc(). fork() takes that lock again after our handler,
- * which holds the locks of the manager. So nobody may be in the list then (api/fork_handlers.c). This lock is the first of all,
- * because a thread that holds it may allocate. */
+/* glibc's list of fork handlers has a lock, and grows by realloc() under it. fork() takes that lock again after our handler,
+ * which holds the manager's locks. So no thread may be in the list then (api/loader.c). This mutex is the first in the
+ * order of locks, because its holder may allocate. */
 static pthread_mutex_t registrations = PTHREAD_MUTEX_INITIALIZER;
 
 bool os_hold_off_forks(void)
 {
   if (fork_locked)
-    return false; /* a handler that registers another one: the fork holds the lock */
+    return false; /* a fork handler registers another one, and the fork holds the lock */
   pthread_mutex_lock(&registrations);
   return true;
 }
@@ -129,7 +127,7 @@ void os_let_fork(void) { pthread_mutex_unlock(&registrations); }
 
 static bool has_streams(void) { return _IO_list_lock && _IO_list_unlock; }
 
-/* In a process with one thread nobody else can hold the locks, so they are not taken. */
+/* A single thread needs no locks. */
 static void prepare_fork(void)
 {
   fork_locked = !os_single_threaded();
@@ -140,7 +138,6 @@ static void prepare_fork(void)
   fork_prepare();
 }
 
-/* Opens the locks in reverse order. */
 static void end_in_parent(void)
 {
   bool locked = fork_locked;
@@ -159,9 +156,8 @@ static void end_in_child(void)
   fork_child();
 }
 
-/* glibc removes the handlers of a library when exit() finalizes the library. A fork of another thread that was between two of
- * the handlers then never released what the first had locked. Handlers without a library stay. The manager is never unloaded
- * while the process goes on. */
+/* glibc removes a library's handlers when exit() finalizes it. A fork between two handlers would then never release the locks.
+ * So the handlers belong to no library. The manager is never unloaded before the process ends. */
 #ifdef __GLIBC__
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library);
 static int register_handlers(void) { return __register_atfork(prepare_fork, end_in_parent, end_in_child, NULL); }
@@ -180,17 +176,17 @@ bool os_on_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void)
   return done;
 }
 
-/* ---- threads wait for each other ---- */
+/* ---- waiting ---- */
 
-/* What the numbers are in <linux/futex.h>: a C library may come without the headers of the kernel. */
+/* Values of <linux/futex.h>: a C library may come without the kernel's headers. */
 enum { WAIT_PRIVATE = 0 | 1 << 7, WAKE_PRIVATE = 1 | 1 << 7 };
 
-/* How long the call takes a wait to be. A C library for machines of 32 bits may have given its own timespec 64. */
+/* The kernel's timespec. A C library for 32-bit machines may have 64-bit fields in its own. */
 typedef struct wait_time {
   long seconds, nanoseconds;
 } wait_time_t;
 
-/* Interrupted waits and early returns need no loop here: the caller looks at the word again. */
+/* Interrupted waits need no loop here, because callers read the word again. */
 void os_wait(uint32_t *word, uint32_t value, uint32_t most_us)
 {
   const wait_time_t limit = {.seconds = most_us / 1000000, .nanoseconds = most_us % 1000000 * 1000L};
@@ -224,11 +220,11 @@ static void *run_thread(void *argument)
   return NULL;
 }
 
-/* What is local to threads lies on it too, of the program as well. */
+/* The stack also holds the thread-local variables, including those of the program. */
 enum { OWN_STACK = 256 << 10 };
 
-/* It has the signals blocked that its maker has blocked at its start: all. Its maker waits until it has made the calls of the
- * system that a thread begins with: the program may forbid itself those the next moment. */
+/* The thread inherits a mask that blocks all signals. The creator waits until the thread has made the system calls of its
+ * start, because the program may forbid itself those the next moment. */
 int os_start_thread(os_helper_t which, void (*run)(void))
 {
   int saved = errno;
@@ -244,7 +240,7 @@ int os_start_thread(os_helper_t which, void (*run)(void))
   if (!error) {
     bool small = pthread_attr_setstacksize(&attributes, OWN_STACK) == 0;
     error = pthread_create(thread, &attributes, run_thread, argument);
-    if (error && small) /* where more is local to threads than that */
+    if (error && small) /* more thread-local data than that */
       error = pthread_create(thread, NULL, run_thread, argument);
     pthread_attr_destroy(&attributes);
   }
@@ -268,7 +264,7 @@ bool os_join_thread(os_helper_t which, unsigned most_ms)
   return joined;
 }
 
-/* What the numbers are in <linux/membarrier.h>, which is not everywhere. */
+/* Values of <linux/membarrier.h>, which some systems lack. */
 enum { FENCE_EXPEDITED = 1 << 3, REGISTER_FENCE_EXPEDITED = 1 << 4 };
 
 static bool membarrier(int command)
@@ -282,9 +278,9 @@ static bool membarrier(int command)
 bool os_can_fence_others(void) { return membarrier(REGISTER_FENCE_EXPEDITED); }
 bool os_fence_others(void) { return membarrier(FENCE_EXPEDITED); }
 
-/* ---- how many there are ---- */
+/* ---- counting threads ---- */
 
-/* The first thread is counted also when it has ended, as long as there are others. The state of all is said to be its own. */
+/* The kernel counts an ended first thread while others live. Its state is the state of the process. */
 unsigned os_threads(void)
 {
   int saved = errno;
@@ -314,14 +310,14 @@ static bool was_started(const char *number)
   ssize_t length = file >= 0 ? read_file(file, name, sizeof name - 1) : 0;
   if (file >= 0)
     close_file(file);
-  name[length > 0 ? length - 1 : 0] = '\0'; /* the end of the line */
+  name[length > 0 ? length - 1 : 0] = '\0'; /* without the newline */
   for (size_t i = 0; i < OS_HELPERS; i++)
     if (!strcmp(name, os_helper_names[i]))
       return true;
   return false;
 }
 
-/* The folder is read as the kernel has it: opendir() would allocate. */
+/* Reads the directory by getdents64, because opendir() would allocate. */
 unsigned os_started_threads(void)
 {
   struct {

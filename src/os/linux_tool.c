@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Valgrind recognizes a sequence of instructions that leaves a register as it was, and answers a request whose words another
- * register leads to. Its numbers are part of its interface, and stay. Which of its tools runs it does not say; but it has
- * preloaded a library of that name, if the tool has a malloc. Those that do not look at memory (callgrind, cachegrind, none)
- * have none, and a program is the same under them as without. */
+ * Valgrind recognizes a sequence of instructions that has no effect, and handles the request that a register points to. The
+ * request numbers are part of its stable interface. Valgrind does not tell which tool runs, but a tool with a malloc preloads a
+ * library of its name. Tools without one (callgrind, cachegrind, none) do not watch memory, and change nothing. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -35,12 +34,12 @@ enum {
   MAKE_MEM_UNDEFINED,
   MAKE_MEM_DEFINED,
   HELGRIND = 'H' << 24 | 'G' << 16,
-  CLEAN_MEMORY = HELGRIND, /* drd's too, as the next */
+  CLEAN_MEMORY = HELGRIND, /* drd has this and the next two requests too */
   HAPPENS_BEFORE = HELGRIND + 256 + 33,
   HAPPENS_AFTER
 };
 
-/* 0 where there is no valgrind, or its tool does not know the request. */
+/* Returns 0 without valgrind, or if its tool does not know the request. */
 static uintptr_t request(unsigned what, uintptr_t first, uintptr_t second, uintptr_t third, uintptr_t fourth)
 {
   const volatile uintptr_t words[] = {what, first, second, third, fourth, 0};
@@ -69,7 +68,7 @@ static uintptr_t request(unsigned what, uintptr_t first, uintptr_t second, uintp
   return answer;
 }
 
-/* Only one of them has marks for bytes, and blocks that are no malloc's. */
+/* Only memcheck marks bytes and knows blocks that are not malloc's. */
 static void announce_four(unsigned what, uintptr_t first, uintptr_t second, uintptr_t third, uintptr_t fourth)
 {
   if (os_tool.sees_all)
@@ -81,7 +80,7 @@ static void announce(unsigned what, uintptr_t first, uintptr_t second, uintptr_t
   announce_four(what, first, second, third, 0);
 }
 
-/* Says whether one of these libraries was preloaded: its name has this in it, and the other not. */
+/* Returns whether LD_PRELOAD has a library whose name contains `part` and does not begin with `but` there. */
 static bool is_preloaded(const char *part, const char *but)
 {
   const char *names = os_environment("LD_PRELOAD");
@@ -91,7 +90,7 @@ static bool is_preloaded(const char *part, const char *but)
   return false;
 }
 
-/* Valgrind ends at an alignment that is larger. */
+/* Valgrind ends the program at a larger alignment. */
 enum { ALIGNMENT_OF_VALGRIND = 16 << 20 };
 static size_t alignment_most = SIZE_MAX;
 
@@ -107,7 +106,7 @@ static void look_for_valgrind(void)
   os_tool.sees_orders = is_preloaded("vgpreload_helgrind", NULL) || is_preloaded("vgpreload_drd", NULL);
 }
 
-/* ---- sanitizers, and heaptrack: what only their runtimes define ---- */
+/* ---- sanitizers and heaptrack: symbols that only their runtimes define ---- */
 
 void __asan_poison_memory_region(const volatile void *start, size_t size);
 void __asan_unpoison_memory_region(const volatile void *start, size_t size);
@@ -156,8 +155,8 @@ void os_look_for_tool(void)
 
 /* ---- blocks of the C library ---- */
 
-/* The names are looked up only where they are wanted: to many programs malloc is a manager of their own. A static program has
- * no loader to ask, and a library that is malloc itself would find itself. */
+/* Looked up only when needed: in many programs malloc is another allocator. Static programs have no dlsym(), and a library that
+ * is malloc itself would find itself. */
 #pragma weak dlsym
 
 typedef struct c_library {
@@ -186,7 +185,7 @@ bool os_tool_may_take(void)
 }
 #endif
 
-/* More is certain to be refused, which the tools call a mistake of the program. */
+/* Larger requests certainly fail, and the tools report them as errors of the program. */
 #define LARGEST ((size_t)PTRDIFF_MAX >> (ADDRESS_BITS > 32 ? 20 : 2))
 
 bool os_tool_serves(size_t size, size_t alignment) { return size <= LARGEST && alignment <= alignment_most; }
@@ -241,16 +240,16 @@ void os_tool_open(const void *start, size_t size)
   unpoison(start, size);
 }
 
-/* The sanitizers see what is compiled with them, and the library is not. */
+/* The sanitizers only check code compiled with them, and the library is not. */
 void os_tool_begin_silence(void) { announce(CHANGE_ERR_DISABLEMENT, 1, 0, 0); }
 void os_tool_end_silence(void) { announce(CHANGE_ERR_DISABLEMENT, (uintptr_t)-1, 0, 0); }
 
 /* ---- blocks in memory of the program ---- */
 
-/* A heap is to be destroyed before its memory is used again. Of a program that does not do so memcheck would say nothing of the
- * kind: it would end at a second pool of one address.
+/* A heap must be destroyed before its memory is reused. If the program forgets that, memcheck would end at the second pool of
+ * the same address, so the old one ends here.
  *
- * It does not search for leaks where no block of malloc is live. So the first byte of an owner is announced as one. */
+ * Memcheck searches no leaks while no malloc block is live, so the first byte of the owner is announced as one. */
 void os_tool_begin_blocks(const void *owner, bool in_block)
 {
   if (os_tool.sees_all && request(MEMPOOL_EXISTS, (uintptr_t)owner, 0, 0, 0))
@@ -289,7 +288,7 @@ void os_tool_end_block(const void *owner, const void *block, size_t size)
   os_tool_close(block, size);
 }
 
-/* Of two blocks one in the other memcheck complains. So this one has only its first byte from now on. */
+/* Memcheck reports a block within another. So this block shrinks to its first byte. */
 void os_tool_leave_block(const void *owner, const void *block)
 {
   announce_four(MEMPOOL_CHANGE, (uintptr_t)owner, (uintptr_t)block, (uintptr_t)block, 1);
@@ -303,7 +302,7 @@ void os_tool_report_block(const void *owner, const void *block)
                         (void *)(uintptr_t)block, true, 1);
 }
 
-/* Memcheck looks for all of the manager's memory. */
+/* Memcheck searches all of the manager's memory anyway. */
 static bool has_roots(void)
 {
   return IS_LOOKED_FOR && os_tool.allocates && __lsan_register_root_region && __lsan_unregister_root_region;

@@ -1,36 +1,31 @@
 /* SPDX-License-Identifier: MIT
- *
- * Locks that wait, and closures. */
+ * The slow paths of locks, and closures. */
 #include "os/lock.h"
 
-/* ---- lock ----
- *
- * The rare half of a lock: what a thread does that finds it held. */
+/* ---- lock ---- */
 
 enum {
-  SPINS = 40,      /* some 2 us: a slow path under a bin's lock takes less than one */
+  SPINS = 40,      /* about 2 us: a slow path under a bin's lock takes less than 1 us */
   LAST_WAITS = 3,  /* waits of LONG_US by a thread that is about to end the process */
-  FLAG_SPINS = 20, /* looks at a flag, */
-  FLAG_NAPS = 200, /* and then so many with a nap before each */
+  FLAG_SPINS = 20, /* reads of a flag without a nap */
+  FLAG_NAPS = 200, /* reads of a flag with a nap of about 100 us before each */
   LONG_US = 10000
 };
 
 THREAD_LOCAL bool lock_may_be_own;
 
-/* Says whether a thread that is about to end the process goes on without the lock. It may hold the lock itself, further up, and
- * nobody else would open it. */
+/* Returns whether a thread that is about to end the process continues without the lock, which it may hold itself. */
 static bool stop_waiting(unsigned waits)
 {
-  static bool given_up; /* after the first time it gives up at once: it may meet the same lock many times */
+  static bool given_up; /* later waits give up at once: the thread may meet the lock many times */
   if (!lock_may_be_own || (waits < LAST_WAITS && !__atomic_load_n(&given_up, __ATOMIC_RELAXED)))
     return false;
   __atomic_store_n(&given_up, true, __ATOMIC_RELAXED);
   return true;
 }
 
-/* A sleeper waits until it is woken; only a thread that ends the process wakes up by the clock. If all did, so many of
- * thousands of sleepers would be awake at any moment that the holder hardly ran. The lock is then taken as 2, not 1: there may
- * be other sleepers, and the word does not say how many. */
+/* Sleepers wait until they are woken; only a thread that ends the process has a timeout. If thousands of sleepers had one, the
+ * holder would hardly run. The lock is then taken as 2, not 1, because there may be other sleepers. */
 COLD void lock_wait(lock_t *lock)
 {
   for (int i = 0; i < SPINS; i++) {
@@ -60,10 +55,10 @@ bool lock_flag_clears(const bool *flag, unsigned sleeps)
 
 /* ---- closure ----
  *
- * A fork holds the queue of a kind while that is closed. Whoever finds it closed passes through the queue, and so sleeps until
- * the fork is over. */
+ * A fork holds the queue of a kind while the kind is closed. A thread that finds the kind closed passes through the queue, so
+ * it sleeps until the fork is over. */
 
-/* Every slow path reads it, so it is in a line where nothing else is written. */
+/* Every slow path reads it, so it has a cache line without writes. */
 _Alignas(64) bool closure_closed[LOCK_KINDS];
 
 static struct {
@@ -74,7 +69,7 @@ lock_t *closure_queue(lock_kind_t kind) { return &queues[kind].lock; }
 
 static bool is_closed(lock_kind_t kind) { return __atomic_load_n(&closure_closed[kind], __ATOMIC_SEQ_CST); }
 
-/* A thread that ends the process does not wait for long, for itself may be what it waits for. */
+/* A thread that ends the process does not wait for long, because it may wait for itself. */
 COLD void closure_wait(lock_kind_t kind, lock_t *lock)
 {
   do {
@@ -91,7 +86,7 @@ void closure_close(lock_kind_t kind)
   __atomic_store_n(&closure_closed[kind], true, __ATOMIC_SEQ_CST);
 }
 
-/* To have had the lock is enough: whoever has it next sees that the kind is closed. */
+/* Taking the lock once is enough: the next holder sees that the kind is closed. */
 void closure_pass(lock_t *lock)
 {
   if (!__atomic_load_n(&lock->word, __ATOMIC_SEQ_CST))

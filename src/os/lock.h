@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- *
- * A lock of one word, and closures: a fork closes all locks of a kind by one word. */
+ * A lock of one word, and closures, by which a fork closes all locks of a kind at once. */
 #ifndef LOCK_H
 #define LOCK_H
 
@@ -10,28 +9,27 @@
 
 /* ---- lock ----
  *
- * A lock of one word: 0 free, 1 held, 2 held with sleepers. A waiter spins a little, then sleeps, so that many threads on
- * few cores do not burn the time of the one that holds it. While the process has one thread the word is written without
- * a locked instruction; no second thread can start in between, because the only one is here.
+ * The word is 0 if the lock is free, 1 if held, 2 if held with sleepers. A waiter spins briefly and then sleeps, so that
+ * waiting threads do not take the holder's processor time. While the process has one thread, the word is written without a
+ * locked instruction: no second thread can start meanwhile, because the only one is here.
  *
- * Order: lock_release stores with release, lock_acquire loads with acquire; everything a lock protects, and the contents
- * of blocks handed from thread to thread under it, is carried by that pair.
+ * Order: lock_release() stores with release, lock_acquire() loads with acquire. This pair publishes everything that a lock
+ * protects, and the contents of blocks that pass between threads under it.
  *
- * A firmware has two functions of its own in place of all this (<tidepool/embedded.h>). */
+ * Firmware replaces all this by two functions of its own (<tidepool/embedded.h>). */
 
 typedef struct lock {
   uint32_t word;
-  bool solo; /* of a heap that only one thread uses */
+  bool solo; /* the heap is used by only one thread */
 } lock_t;
 
 void lock_wait(lock_t *lock);
 
-/* Set by a thread that is about to end the process, maybe in the middle of what it holds locks for. From then on it waits for a
- * lock only a moment, and then goes on without it. */
+/* Set by a thread that is about to end the process, maybe while it holds locks. It then waits only briefly for a lock. */
 extern INTERNAL THREAD_LOCAL bool lock_may_be_own;
 
 #ifdef TIDEPOOL_EMBEDDED
-/* One lock stands for all, the firmware's, which nests; so none of them has a place in an order. */
+/* The firmware's one lock stands for all. It nests, so there is no order of locks. */
 static inline bool lock_try(lock_t *lock)
 {
   if (!lock->solo)
@@ -50,8 +48,8 @@ static inline bool lock_attempt(lock_t *lock) { return lock_try(lock); }
 #else
 
 /* Halves of lock_acquire() and lock_release(), for a caller that knows that the process has threads and the lock is not solo.
- * If lock_try() returns false, the caller must call lock_wait(). If lock_open() returns true, it must call os_wake(). The order
- * is sequential for those who look at a second word once they have the lock (closure.h); it costs nothing more on x86. */
+ * If lock_try() returns false, the caller must call lock_wait(). If lock_open() returns true, it must call os_wake().
+ * lock_try() is sequentially consistent, at no cost on x86, for closures, which check a second word under the lock. */
 static inline bool lock_try(lock_t *lock)
 {
   uint32_t free = 0;
@@ -75,7 +73,7 @@ static inline void lock_release(lock_t *lock)
     os_wake(&lock->word);
 }
 
-/* Takes the lock if it is free. Without other threads it may be held too: by a caller further up. */
+/* Takes the lock, and returns whether it was free. In a single thread a caller further up may hold it; it then stays held. */
 static inline bool lock_attempt(lock_t *lock)
 {
   if (!os_single_threaded() && !lock->solo)
@@ -87,8 +85,8 @@ static inline bool lock_attempt(lock_t *lock)
 
 #endif
 
-/* Releases a lock that the holder takes again at once, and again and again. A thread that sleeps at the lock takes longer to
- * wake up than the lock is free, and would wait for the end of it all. So the holder naps if somebody may sleep there. */
+/* Releases a lock that the holder will retake at once, many times. A sleeper takes longer to wake than the lock is free, and
+ * could wait until the holder is done. So the holder naps if there may be a sleeper. */
 static inline void lock_let_in(lock_t *lock)
 {
   if (!HAS_SYSTEM || os_single_threaded() || lock->solo) {
@@ -99,12 +97,11 @@ static inline void lock_let_in(lock_t *lock)
   }
 }
 
-/* Waits until a flag is clear that another thread sets around some instructions, or while it waits for a lock: for a moment,
- * and then for so many sleeps of some milliseconds. False: it stays set. */
+/* Waits until another thread clears a flag, which it sets for a few instructions or while it waits for a lock. Spins and naps
+ * first, then sleeps `sleeps` times for 10 ms. Returns false if the flag stays set. */
 bool lock_flag_clears(const bool *flag, unsigned sleeps);
 
-/* Opens a lock in the child of a fork. The threads that slept at it are not in this process, so nobody is woken. One that is
- * free is not written to: the system would copy its page. */
+/* Opens a lock in the child of a fork, where no thread sleeps at it. A free lock is not written, which saves its page. */
 static inline void lock_reset(lock_t *lock)
 {
   if (lock->word)
@@ -113,33 +110,32 @@ static inline void lock_reset(lock_t *lock)
 
 /* ---- closure ----
  *
- * Locks of which there may be tens of thousands: one for each heap, bin, depot or budget. A fork does not take them. Each page
- * that a fork has written to is copied when the process writes to it again, and ten thousand heaps have thousands of pages with
- * a lock in them. So a fork closes all locks of a kind by one word, and only looks at each:
+ * There may be tens of thousands of locks: one for each heap, bin, depot and budget. A fork does not take them all. That would
+ * write to thousands of pages, and the kernel would copy each of them. Instead a fork closes all locks of a kind by one word,
+ * and only reads each lock:
  *
- *     whoever acquires                              the fork
+ *     an acquiring thread                           the fork
  *     the lock's word: 0 -> 1                       closed = true
  *     is its kind closed?                           is the lock's word 0?
- *       yes: release it, wait for the fork, again     no: acquire it and release it
+ *       yes: release it, wait for the fork, retry     no: acquire it and release it
  *
- * Both sides write first and read then, in sequential order. So either the one who acquires sees that the kind is closed, and
- * has changed nothing; or the fork sees that the lock is held, and waits. tests/models has a model of it.
+ * Each side writes before it reads, in sequentially consistent order. So either the acquiring thread sees that the kind is
+ * closed, and has changed nothing, or the fork sees that the lock is held, and waits. tests/models has a model of this.
  *
- * A thread that holds a lock of the kind may take a second one by lock_acquire(), as budgets do with their parents: the fork
- * waits for it at the first one, which it releases when all is done. */
+ * A thread that holds a lock of a kind may take a second one of it by lock_acquire(), as budgets do with their parents. The
+ * fork waits at the first lock, which is released last. */
 
 typedef enum lock_kind { LOCKS_OF_HEAPS, LOCKS_OF_BINS, LOCKS_OF_DEPOTS, LOCKS_OF_BUDGETS, LOCK_KINDS } lock_kind_t;
 
 extern INTERNAL bool closure_closed[LOCK_KINDS];
 
-/* Releases the lock until its kind is open, and has it again. */
+/* Releases the lock until its kind is open, and takes it again. */
 void closure_wait(lock_kind_t kind, lock_t *lock);
 
-/* As lock_acquire(), for the locks of a kind. A lock of one thread is in no closure. Returns whether others may want the lock,
- * for closure_release(): lock_release() would find it out again. */
+/* Takes a lock of a kind. Returns whether other threads may want it, which saves closure_release() a test. */
 static inline bool closure_acquire(lock_kind_t kind, lock_t *lock)
 {
-  if (!HAS_SYSTEM) { /* and no forks */
+  if (!HAS_SYSTEM) { /* no forks */
     lock_acquire(lock);
     return true;
   }
@@ -164,13 +160,13 @@ static inline void closure_release(lock_t *lock, bool is_shared)
     os_wake(&lock->word);
 }
 
-/* These are for fork(), which closes a kind and then passes each of its locks. A lock that is passed stays free, but for
- * moments in which somebody looks at it as above. In the child these may be caught, so each lock is reset there. */
+/* These are for fork(), which closes a kind and then passes each of its locks. A passed lock stays free, except for moments in
+ * which a thread tries it as above. A fork may catch such a moment, so the child resets each lock. */
 void closure_close(lock_kind_t kind);
 void closure_pass(lock_t *lock);
 void closure_open(lock_kind_t kind, void (*open)(lock_t *));
 
-/* Its own lock, which a fork holds while the kind is closed. */
+/* Returns the lock that a fork holds while the kind is closed. */
 lock_t *closure_queue(lock_kind_t kind);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Probes (USDT): places at which bpftrace, perf, SystemTap, gdb and profilers of the whole machine can look at a process that
- * runs on. A probe is an instruction that does nothing, and a note in the file that says where it is and where its arguments
- * are. docs/tools.md lists them. The header that makes them is SystemTap's; without it there are none. */
+ * Probes (USDT), where bpftrace, perf, SystemTap, gdb and system-wide profilers can watch a running process. A probe is a no-op
+ * instruction, and a note in the file with its address and its arguments. docs/tools.md lists the probes. SystemTap's header
+ * makes them; builds without it have none. */
 #ifndef PROBE_H
 #define PROBE_H
 
@@ -17,8 +17,7 @@
 #define PROBE3(provider, name, a, b, c) ((void)(a), (void)(b), (void)(c))
 #endif
 
-/* The malloc library leaves out at its linking what only programs with heaps and object pools call, and a note would keep it.
- */
+/* The linker drops code from the malloc library that only heaps and object pools call. A note would keep it. */
 #ifdef TIDEPOOL_IS_MALLOC
 #define POOL_PROBE2(provider, name, a, b)    ((void)(a), (void)(b))
 #define POOL_PROBE3(provider, name, a, b, c) ((void)(a), (void)(b), (void)(c))

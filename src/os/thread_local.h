@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * Thread-local data of the fast path, as gcc and clang reach it with the fewest instructions.
+ * Thread-local data of the fast path, accessed with the fewest instructions of gcc and clang.
  *
- * On x86-64 a field of an initial-exec variable can be addressed as %fs:offset(,index,8) once the variable's offset has been
- * loaded; the compilers would load %fs:0 and add instead, one more dependent load. __seg_fs says it in C. Elsewhere, and under
- * the sanitizers, which do not follow it, it is an ordinary pointer. */
+ * On x86-64, __seg_fs addresses a field of an initial-exec variable as %fs:offset(,index,8) once the variable's offset is
+ * loaded. Compilers would load %fs:0 and add instead: one more dependent load. Elsewhere, and under sanitizers, which do not
+ * understand it, it is an ordinary pointer. */
 #ifndef OS_THREAD_LOCAL_H
 #define OS_THREAD_LOCAL_H
 
 #include <stdint.h>
 
 #ifdef TIDEPOOL_EMBEDDED
-#define THREAD_LOCAL /* of all contexts of a firmware together */
+#define THREAD_LOCAL /* firmware has one copy for all contexts */
 #else
 #define THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
 #endif
 
-/* On the definition of a variable that THREAD_POINTER names: an optimizer at link time sees no use there, and would drop the
- * variable or its name. */
+/* For variables that THREAD_POINTER names: a link-time optimizer sees no use there, and would drop the variable or its name. */
 #ifdef __clang__
 #define NAMED_IN_ASSEMBLY __attribute__((used))
 #else
@@ -40,7 +39,7 @@
     __asm__("addq " #variable "@gottpoff(%%rip), %0" : "+r"(offset_) : : "cc"); \
     (type __seg_fs *)offset_; \
   }))
-/* Loaded into the register it is returned in, or gcc copies it there at the end. */
+/* Loads the value into the register that returns it. gcc would copy it there at the end. */
 #define RESULT_REGISTER(value) __asm__("" : "+a"(value))
 #else
 #define THREAD_SPACE

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tools that look at the memory of a program: the tools of valgrind, the sanitizers of gcc and clang, heaptrack. They put their
- * own malloc in place of the C library's, and know of a block what they were told by that. Of a manager that takes one mapping
- * and cuts it they see nothing. So a heap may have its blocks from that malloc (heap/tool_source.h), and what cannot come from
- * there is announced to the tool here. No build needs anything of the tools: valgrind is asked by instructions that do nothing
- * elsewhere, and sanitizers by weak names. */
+ * Tools that watch the memory of a program: valgrind's tools, the sanitizers of gcc and clang, heaptrack. They replace the C
+ * library's malloc, and only know the blocks of that. They do not see blocks that a manager cuts from a mapping. So a heap may
+ * take its blocks from the tool's malloc (heap/tool_source.h), and other blocks are announced here. Builds need nothing of the
+ * tools: valgrind's requests are instructions that do nothing elsewhere, and the sanitizers' functions are weak symbols. */
 #ifndef OS_TOOL_H
 #define OS_TOOL_H
 
@@ -12,67 +11,66 @@
 #include "base/features.h"
 
 typedef struct os_tool {
-  bool allocates;   /* there is one with a malloc of its own */
-  bool sees_bytes;  /* and it knows of each byte whether the program may use it */
-  bool sees_orders; /* or what threads do to each other, and in which order */
-  bool sees_calls;  /* and of the library no lock, but its calls of memset() and others */
-  bool has_shadows; /* at addresses all over, but for the topmost: the program may map nothing there */
-  bool sees_all;    /* its search for leaks goes through all memory of the process, and not through malloc's alone */
+  bool allocates;   /* a tool with its own malloc is present */
+  bool sees_bytes;  /* the tool knows for each byte whether the program may access it */
+  bool sees_orders; /* the tool follows the order of accesses between threads */
+  bool sees_calls;  /* the tool sees calls of memset() and others from the library, but not its locks */
+  bool
+    has_shadows; /* the tool has shadow memory everywhere except in the topmost addresses, so the program must not map there */
+  bool sees_all; /* the tool's leak search covers all memory of the process, not only malloc's */
 } os_tool_t;
 extern INTERNAL os_tool_t os_tool;
 
-/* Looks which tool is there. Library and program are what they are: a second call finds the same. A library that is compiled
- * with a sanitizer itself, or that is malloc itself, finds none. */
+/* Detects the tool, once. Libraries that are built with a sanitizer, or are malloc themselves, find none. */
 void os_look_for_tool(void);
 
-/* The program is run by valgrind, whatever its tool. */
+/* Returns whether valgrind runs the program, with any of its tools. */
 bool os_tool_is_valgrind(void);
 
-/* False: this library is malloc itself, and there is no other. */
+/* Returns false if this library is malloc itself, so there is no other. */
 bool os_tool_may_take(void);
 
-/* Valgrind ends a program that asks for a larger alignment, and all tools complain of a size that nobody can have. */
+/* Returns whether os_tool_take() can serve the request. Valgrind ends programs at larger alignments. */
 bool os_tool_serves(size_t size, size_t alignment);
 
-/* A block of the C library, or of the tool that stands for it; a power of two. NULL: there is none. */
+/* Allocates a block from the C library or the tool's malloc; `alignment` is a power of two. Returns NULL if it fails. */
 void *os_tool_take(size_t size, size_t alignment);
 
-/* The tool says so of what is none. */
+/* Frees a block of os_tool_take(). The tool reports other addresses. */
 void os_tool_give(void *block);
 
-/* What the program may do with these bytes: nothing; only write them at first, as those of a new block; everything. */
+/* These say that the program must not access the bytes, must write them before it reads, or may access them. */
 void os_tool_close(const void *start, size_t size);
 void os_tool_open_new(const void *start, size_t size);
 void os_tool_open(const void *start, size_t size);
 
-/* What this thread does to closed bytes until it ends is nothing to report. It nests. */
+/* The tool does not report this thread's accesses to closed bytes between these calls. They nest. */
 void os_tool_begin_silence(void);
 void os_tool_end_silence(void);
 
-/* Blocks in memory of the program. They belong together by what `owner` is the address of: when that ends, so do they. A block
- * is closed before it begins, new then, and closed when it ends. So are OS_TOOL_ZONE bytes on both sides of it. What is none,
- * and ends, the tool reports. */
+/* Blocks in memory of the program. They form a group with the address `owner`, and end with it. A block, and OS_TOOL_ZONE bytes
+ * on each side, are closed before it begins and after it ends. The tool reports the end of other addresses. */
 enum { OS_TOOL_ZONE = 16 };
 void os_tool_begin_blocks(const void *owner, bool in_block); /* `in_block`: the owner is in a block that the tool knows */
 void os_tool_end_blocks(const void *owner, bool in_block);
 void os_tool_begin_block(const void *owner, const void *block, size_t size);
 void os_tool_end_block(const void *owner, const void *block, size_t size);
 
-/* What threads did to these bytes, and which locks were there, is over: they are another's. */
+/* Makes the tool forget the accesses and locks in these bytes, which get a new use. */
 void os_tool_forget(const void *start, size_t size);
 
-void os_tool_leave_block(const void *owner, const void *block); /* what is in it is announced by itself */
+void os_tool_leave_block(const void *owner, const void *block); /* objects in it are announced one by one */
 void os_tool_report_block(const void *owner, const void *block);
 
-/* Memory of the manager that leads to what is the program's: a search for leaks begins there, too. */
+/* The leak search of the tool also begins in this memory of the manager, because it has pointers to the program's memory. */
 void os_tool_begin_root(const void *start, size_t size);
 void os_tool_end_root(const void *start, size_t size);
 
-/* What the thread has done until it leaves an address comes before what another does that has met it there. */
+/* Code before os_tool_leave_order() happens before code of other threads after os_tool_meet_order() of the address. */
 void os_tool_leave_order(const void *address);
 void os_tool_meet_order(const void *address);
 
-/* The function has a frame on the stack, by which a sanitizer follows the calls that led to an allocation. */
+/* Forces a frame on the stack, so that a sanitizer can unwind the calls that led to an allocation. */
 #ifdef TIDEPOOL_IS_MALLOC
 enum { MAY_BE_FOLLOWED = 0 };
 #else

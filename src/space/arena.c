@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * A unit has a bit in each of three bitmaps (free, dirty, start), and a run has a descriptor at the number of its first unit.
- * Those bitmaps, `huge`, and the tree over the free units are mapped whole; descriptors and long bitmaps are mapped with the
- * units they describe. */
+ * A unit has a bit in each of three bitmaps (free, dirty, start). A run has a descriptor at the number of its first unit. The
+ * bitmaps, `huge`, and the tree over the free units are mapped entirely; descriptors and long bitmaps are mapped with their
+ * units. */
 #include "space/arena.h"
 #include <string.h>
 
 enum {
-  RECORDS_STEP = 32 << 10,       /* bytes of runs or bitmaps that are mapped at a time */
+  RECORDS_STEP = 32 << 10,       /* bytes of runs or bitmaps mapped at a time */
   FIRST_UNIT_ALIGNMENT = 2 << 20 /* a huge page */
 };
 
 /* ---- records ---- */
 
-/* Reckons with integers: a layout that is only measured begins at address 0, where no pointer may have an offset. */
+/* Computes with integers: a layout that is only measured begins at address 0, and pointer arithmetic on NULL is undefined. */
 static char *place(char **at, size_t bytes, size_t alignment)
 {
   uintptr_t start = round_up((uintptr_t)*at, alignment);
@@ -23,7 +23,7 @@ static char *place(char **at, size_t bytes, size_t alignment)
 
 static size_t map_words(size_t units) { return (units + WORD_BITS - 1) / WORD_BITS; }
 
-/* The three bitmaps lie behind each other, so that arena_begin() can clear them at once. */
+/* The three bitmaps are adjacent, so that arena_begin() can clear them at once. */
 static char *lay_out(arena_t *arena, char *records, size_t units)
 {
   size_t words = map_words(units);
@@ -49,7 +49,7 @@ char *arena_lay_out(arena_t *arena, char *records, size_t units, unsigned unit_l
   return records;
 }
 
-/* The records may lie in memory that was used, so the bitmaps are cleared before they are believed. */
+/* The records may be in used memory, so the bitmaps are cleared first. */
 void arena_begin(arena_t *arena, char *base, size_t units, unsigned unit_log2, bool dirty)
 {
   arena->base = base;
@@ -63,10 +63,9 @@ void arena_begin(arena_t *arena, char *base, size_t units, unsigned unit_log2, b
   arena->dirty_count = arena->dirty_end = dirty ? (uint32_t)units : 0;
 }
 
-/* ---- arenas of the window: records and units are mapped as far as they are used ---- */
+/* ---- arenas of the window: records and units are mapped as they are needed ---- */
 
-/* Behind the runs and behind the long bitmaps there is room for one step each: map_more() maps a whole step, which must not
- * reach what follows. */
+/* Runs and long bitmaps are each followed by room for one step: map_more() must not overlap the next records. */
 static size_t lay_out_slot(arena_t *arena, char *slot, size_t units)
 {
   char *end = slot;
@@ -92,7 +91,7 @@ static size_t units_of_slot(void) { return (SLOT - first_unit_offset(SLOT >> UNI
 
 size_t arena_slots_for(size_t units) { return (first_unit_offset(units) + (units << UNIT_LOG2) + SLOT - 1) >> SLOT_LOG2; }
 
-/* Maps a whole step if it can, so that there are few calls; else only what is needed. */
+/* Maps a whole step if possible, which saves calls, or only what is needed. */
 static os_mapped_t map_more(char **end, const void *needed)
 {
   if (*end >= (const char *)needed)
@@ -112,7 +111,7 @@ os_mapped_t arena_map_records(arena_t *arena, size_t units)
   return mapped == OS_MAPPED ? map_more(&arena->long_bitmaps_end, arena_long_bitmap(arena, units)) : mapped;
 }
 
-/* The arena is laid out in a draft first, because its own memory is not mapped yet. */
+/* The layout begins as a draft, because the arena's own memory is not mapped yet. */
 taken_t arena_create(struct space *space, size_t slot, size_t units, arena_t **arena)
 {
   units = units ? units : units_of_slot();
@@ -132,15 +131,14 @@ taken_t arena_create(struct space *space, size_t slot, size_t units, arena_t **a
 static size_t unit_bytes(const arena_t *arena) { return (size_t)arena->committed << arena->unit_log2; }
 static size_t bitmap_bytes(const arena_t *arena) { return (size_t)(arena->long_bitmaps_end - (char *)arena->long_bitmaps); }
 
-/* Up to one step is left to the unmapping itself, which then does not take long. */
+/* Unmaps the last step in one call, which is short. */
 void arena_purge_to_end(arena_t *arena)
 {
   if (unit_bytes(arena) > OS_PURGE_STEP)
     os_purge_in_steps(arena->base, unit_bytes(arena));
 }
 
-/* The record itself goes last, and notes what has gone before, so that the next try goes on from there. If the system refuses
- * to unmap the units, it may still take their memory. */
+/* The record goes last and stores the progress for the next attempt. If the units cannot be unmapped, they may be purged. */
 bool arena_destroy(arena_t *arena)
 {
   if (arena->committed && !os_unmap(arena->base, unit_bytes(arena))) {
@@ -155,14 +153,14 @@ bool arena_destroy(arena_t *arena)
   return os_unmap(arena, (size_t)(arena->runs_end - (char *)arena));
 }
 
-/* Behind the units that are mapped the runs hold no memory (arena_give_records()). */
+/* Records of units that are not mapped hold no memory (arena_give_records()). */
 size_t arena_record_bytes(const arena_t *arena)
 {
   uintptr_t end = round_up((uintptr_t)(arena->runs + arena->committed), os_page_size());
   return bitmap_bytes(arena) + min_size(end, (uintptr_t)arena->runs_end) - (uintptr_t)arena;
 }
 
-/* Forgotten units are below `committed`, as all units that are not free. */
+/* Forgotten units are below `committed`, as are all units that are not free. */
 size_t arena_mapped_bytes(const arena_t *arena)
 {
   size_t absent = arena->hole_count * (size_t)HUGE_PAGE_UNITS + arena->forgotten;
@@ -170,17 +168,16 @@ size_t arena_mapped_bytes(const arena_t *arena)
          (size_t)(arena->runs_end - (const char *)arena);
 }
 
-/* If the system took the memory of the units but not their addresses, they count for nothing any more. */
+/* If the system took the memory of the units but not their addresses, only the records count. */
 size_t arena_left(const arena_t *arena)
 {
   size_t units = arena->dirty_count ? unit_bytes(arena) : 0;
   return units + arena_record_bytes(arena);
 }
 
-/* Gives back the records of units that are not there any more. The runs are purged, not unmapped: a question or a walk may
- * still look at the run of a slab that has ended since it was found, and reads a run of no kind. The bitmaps are unmapped. A
- * bitmap is read under its bin's lock alone, or, if the bin is of one thread and has no lock, under the space's, which is held
- * here too. */
+/* Returns the records of unmapped units. The runs are purged, not unmapped: a query or a walk may still read the run of a slab
+ * that has ended, and then finds a run of no kind. The bitmaps are unmapped. They are only read under their bin's lock or, if
+ * the bin is single-threaded and has none, under the space's, which this caller holds. */
 void arena_give_records(arena_t *arena, size_t units)
 {
   char *runs = (char *)round_up((uintptr_t)(arena->runs + units), os_page_size());
@@ -193,7 +190,7 @@ void arena_give_records(arena_t *arena, size_t units)
 
 /* ---- room for a run ---- */
 
-/* Returns the bits of the word at which at least `n` set bits begin, n <= WORD_BITS. They may end in the word behind it. */
+/* Returns the bits of the word at which at least `n` set bits begin, n <= WORD_BITS. They may end in the next word. */
 static word_t stretch_starts(word_t word, word_t behind, size_t n)
 {
   for (size_t known = 1, step; known < n; known += step) {
@@ -218,8 +215,7 @@ static bool fits_at(const arena_t *arena, size_t at, size_t units)
   return at + units <= arena->unit_count && bits_next_clear(arena->room.map, at, at + units) == at + units;
 }
 
-/* Finds the lowest aligned run where the alignment is less than a word of units. It looks at each word once, and at all
- * positions in the word together. */
+/* Finds the lowest aligned run for an alignment below a word of units. Tests all positions in a word together. */
 static size_t find_aligned_in_words(const arena_t *arena, size_t units, size_t alignment)
 {
   const word_t *map = arena->room.map;
@@ -236,9 +232,8 @@ static size_t find_aligned_in_words(const arena_t *arena, size_t units, size_t a
   return SPAN_NONE;
 }
 
-/* Looks first for a stretch that is long enough to have an aligned run in any case, which the tree finds quickly. If there is
- * none, one that is just long enough may be aligned by chance. Units that do not begin at a multiple of their size cannot be
- * aligned to several units. */
+/* The tree quickly finds a stretch that is long enough for an aligned run wherever it begins. If there is none, a shorter one
+ * may be aligned by chance. Units that do not begin at a multiple of their size cannot be aligned to several units. */
 size_t arena_room_for(const arena_t *arena, size_t units, size_t alignment)
 {
   if (alignment <= 1)
@@ -275,9 +270,9 @@ size_t arena_mapped_room_for(const arena_t *arena, size_t end, size_t units, siz
   return SPAN_NONE;
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
-/* Beyond used_end a descriptor may not even be mapped. A free unit has none that counts. */
+/* Descriptors at or beyond used_end may not be mapped, and those of free units are not valid. */
 run_t *arena_find(const arena_t *arena, const void *address)
 {
   size_t unit = unit_of(arena, address);
@@ -288,8 +283,7 @@ run_t *arena_find(const arena_t *arena, const void *address)
   return starts && (size_t)((const char *)address - run->start) < run_bytes(arena, run) ? run : NULL;
 }
 
-/* A free unit whose descriptor still has a start and a size was a large block. Beyond `committed` descriptors may have been
- * purged. */
+/* A free unit whose descriptor has a start and a size was a large block. Descriptors beyond `committed` may be purged. */
 bool arena_had_run(const arena_t *arena, const void *address)
 {
   size_t unit = unit_of(arena, address);

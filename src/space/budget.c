@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT
- *
- * A change is made under the locks of all levels at once; a figure is read without any. */
+ * Changes take the locks of all levels; reads take none. */
 #include "space/budget.h"
 #include "os/lock.h"
 
-/* The innermost lock comes first. All charges go the same way, so no two of them wait for each other. A fork waits at the
- * innermost one (closure.h), so the others are not asked whether they are closed. */
+/* The innermost lock comes first, so charges cannot deadlock. A fork waits there (os/lock.h), so the others need no closure. */
 static void acquire_all(budget_t *budget)
 {
   if (!budget)
@@ -21,7 +19,7 @@ static void release_all(budget_t *budget)
     lock_release(&budget->lock);
 }
 
-/* Compares without an overflow: what is held and asked for together may be more than a word can say. */
+/* Avoids overflow: the sum of held and requested bytes may exceed a word. */
 static bool has_room(const budget_t *budget, size_t bytes)
 {
   size_t held = budget_held(budget), limit = budget_limit(budget);
@@ -38,7 +36,7 @@ static void add_held(budget_t *budget, size_t bytes)
   }
 }
 
-/* A single level without room refuses the whole charge before anything is counted. So nobody else is refused for its sake. */
+/* A single level without room refuses the whole charge before anything is counted, so a refused charge never affects others. */
 static bool have_room(const budget_t *budget, size_t bytes)
 {
   while (budget && has_room(budget, bytes))
@@ -46,7 +44,6 @@ static bool have_room(const budget_t *budget, size_t bytes)
   return !budget;
 }
 
-/* The innermost level knows the others: a charge of a heap is one of all its ancestors. */
 bool budget_charge(budget_t *budget, size_t bytes)
 {
   acquire_all(budget);
@@ -85,8 +82,8 @@ void budget_discharge(budget_t *budget, size_t bytes)
   release_all(budget);
 }
 
-/* A charge alone does not raise the peak, since the memory may still be refused. The look without the lock saves the lock in
- * most calls: the peak seldom rises. */
+/* A charge alone does not raise the peak, since the memory may still be refused. Most calls do not raise it, and take no
+ * lock. */
 void budget_note_peak(budget_t *budget)
 {
   for (; budget; budget = budget->parent) {

@@ -2,10 +2,10 @@
 #include "space/class_map.h"
 #include "os/os.h"
 
-/* Every free reads it, so it is in a line where nothing else is written. */
+/* Every free reads it, so it has a cache line without writes. */
 _Alignas(64) window_t class_window;
 
-/* The window begins with the map, which lies where the first slot would be without it. Its slots follow behind the metadata. */
+/* The window begins with the map, followed by the metadata and the slots. */
 static char *window_base;
 static size_t slots_most;
 
@@ -14,11 +14,10 @@ _Static_assert(2 * (size_t)MAP_PLANE <= MAP_SLOTS * SLOT && OS_WINDOW_ALIGNMENT 
 
 static size_t map_bytes(size_t slots) { return round_up(slots << (SLOT_LOG2 - UNIT_LOG2), os_page_size()); }
 
-/* How far each plane is mapped, in slots. The default plane is ahead where there was no memory for the other. */
+/* How far each plane is mapped, in slots. The default plane is ahead if there was no memory for the other. */
 static size_t default_slots, heap_slots;
 
-/* Each plane notes for itself how far it is mapped. If memory ends between the two, the next try goes on where this one
- * stopped, since os_map_at() would refuse to map the same addresses again. */
+/* Each plane records how far it is mapped, so that the next attempt continues there: os_map_at() maps no address twice. */
 static bool map_plane(char *plane, size_t *slots, size_t end)
 {
   size_t from = map_bytes(*slots), to = map_bytes(max_size(end, *slots));
@@ -34,8 +33,7 @@ static bool map_planes(char *base, size_t end)
   return map_plane(base + MAP_PLANE, &default_slots, end) && map_plane(base, &heap_slots, end);
 }
 
-/* Unmaps what a failed attempt has mapped, so that nothing is left where the window will not be. That can only be a part of the
- * default plane: it is mapped first, and once both are there the attempt has succeeded. */
+/* Unmaps the planes of a failed attempt: only the default plane, because the attempt succeeds once both are mapped. */
 static void unmap_planes(char *base)
 {
   if (default_slots)
@@ -43,8 +41,7 @@ static void unmap_planes(char *base)
   default_slots = 0;
 }
 
-/* The window is the first stretch in which the map of one slot can be mapped. Somebody else may have mapped something in a
- * stretch, so several are tried. */
+/* The window is the first stretch in which the map of one slot fits. Other mappings may be in the way of some. */
 bool window_init(void)
 {
   size_t size;
@@ -78,8 +75,7 @@ char *window_metadata(size_t *size)
   return window_base ? window_base + MAP_SLOTS * SLOT : NULL;
 }
 
-/* The extent is stored last and with release: a thread that reads it finds the map there as far as the extent says. The part
- * for the first slot has been there since window_init(). */
+/* The extent is stored last, with release, so a thread that reads it finds the map up to there. */
 bool window_open(size_t end)
 {
   size_t open = window_slots_open();
@@ -91,8 +87,7 @@ bool window_open(size_t end)
   return true;
 }
 
-/* Relaxed order is enough. A thread that frees a block got its pointer through the bin's lock or through the program's own
- * hand-over, and with the pointer the byte. */
+/* Relaxed order is enough: the hand-over of a block's pointer to the freeing thread also publishes the byte. */
 void class_map_set(const void *start, size_t units, bool of_default, unsigned size_class)
 {
   uint8_t *byte = class_window.map + ((uintptr_t)start - class_window.start) / UNIT - (of_default ? 0 : MAP_PLANE);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
- *
- * A call of the system may take long, so it is made with huge_lock open. A block that is being taken, given or resized is in no
- * tree then, and the gate keeps a fork away. */
+ * System calls may be slow, so they are made without huge_lock. A block that is being taken, given or resized is in no tree
+ * meanwhile, and the gate holds off forks. */
 #include "space/huge.h"
 #include "option.h"
 #include "os/os.h"
@@ -10,7 +9,7 @@
 
 enum {
   REFUSALS_MOST = 16,
-  LOOKS_MOST = 256,      /* at ranges of the list, for one block */
+  LOOKS_MOST = 256,      /* ranges of the list that are tried for one block */
   RANGES_MOST = 32 << 10 /* half of the mappings that Linux allows a process */
 };
 
@@ -18,7 +17,7 @@ size_t huge_bytes(size_t size) { return round_up(size + !size, os_page_size()); 
 
 /* ---- the lists of owners ---- */
 
-/* `link` leads to the pointer that leads here, so that a block can leave without its owner's head. A region is in no list. */
+/* `link` points to the pointer to this block, so a block can leave without its owner's list head. A region is in no list. */
 static void list_enter(huge_t *huge, huge_t **list)
 {
   huge->older = list ? *list : NULL;
@@ -37,15 +36,15 @@ static void list_leave(huge_t *huge)
     huge->older->link = huge->link;
 }
 
-/* ---- the tree: live blocks, and what was left of others ---- */
+/* ---- the tree: live blocks, and left ranges ---- */
 
-static size_t range_count; /* in the tree, but for blocks apart */
+static size_t range_count; /* in the tree, except blocks apart */
 static size_t mapped_bytes, apart_bytes;
 
 size_t huge_mapped_bytes(void) { return __atomic_load_n(&mapped_bytes, __ATOMIC_RELAXED); }
 size_t huge_apart_bytes(void) { return __atomic_load_n(&apart_bytes, __ATOMIC_RELAXED); }
 
-/* Under huge_lock, but read without it. */
+/* Called under huge_lock; readers take no lock. */
 static void count_bytes(size_t *figure, size_t by) { __atomic_store_n(figure, *figure + by, __ATOMIC_RELAXED); }
 
 static void enter_tree(huge_t *huge)
@@ -62,8 +61,8 @@ static void leave_tree(huge_t *huge)
   count_bytes(&mapped_bytes, -huge_size(huge));
 }
 
-/* Linux joins neighbours in one mapping, and unmapping one between two others makes two. At the limit of mappings nobody can
- * map an arena or the stack of a thread. Each mapping has at least one range, so the number of ranges is bounded. */
+/* Linux merges adjacent mappings, and unmapping one between two others makes two. At the limit of mappings, arenas and stacks
+ * of threads cannot be mapped. Each mapping has at least one range, so the number of ranges is bounded. */
 static bool may_unmap(const huge_t *huge)
 {
   uintptr_t start = huge->range.start, end = start + huge->range.size;
@@ -74,9 +73,9 @@ static bool may_unmap(const huge_t *huge)
   return may;
 }
 
-/* ---- ranges that the system refused to unmap: they serve the next blocks, and trims and ticks try them again ---- */
+/* ---- ranges that the system refused to unmap: they serve the next blocks; trims and ticks retry them ---- */
 
-static huge_t *left; /* the first of their list. They are in the tree, and have no owner */
+static huge_t *left; /* the head of their list; they are in the tree, and have no owner */
 static size_t left_bytes;
 static uint64_t purged_bytes;
 
@@ -85,7 +84,7 @@ uint64_t huge_purged_bytes(void) { return __atomic_load_n(&purged_bytes, __ATOMI
 
 static void count_huge_purged(size_t bytes) { __atomic_fetch_add(&purged_bytes, bytes, __ATOMIC_RELAXED); }
 
-/* Clean ranges hold addresses alone. */
+/* Clean ranges hold only addresses. */
 static void count_huge_left(const huge_t *huge, bool enters)
 {
   size_t bytes = huge->clean ? 0 : huge_size(huge);
@@ -99,7 +98,7 @@ static void left_leave(huge_t *huge)
   leave_tree(huge);
 }
 
-/* Returns the left range that ends or begins at `border`, if it is as clean. */
+/* Returns the left range that ends or begins at `border`, if it is equally clean. */
 static huge_t *left_beside(range_t *range, uintptr_t border, bool clean)
 {
   huge_t *huge = range_touches(range, border) ? huge_of(range) : NULL;
@@ -127,8 +126,8 @@ static void left_enter(huge_t *huge)
   count_huge_left(huge, true);
 }
 
-/* Inside the gate, without the lock; the range is in no list. The memory of a long one goes in steps first, between which
- * others get their turn: a mapping without pages is then unmapped in no time. */
+/* Called inside the gate, without the lock, while the range is in no list. The memory of a long range is purged in steps first,
+ * so that other threads can map between them. Unmapping a range without pages is then fast. */
 static bool unmap_range(huge_t *huge)
 {
   bool was_clean = huge->clean;
@@ -161,8 +160,7 @@ static void end_unmapped(huge_t *huge, bool gone)
   lock_release(&huge_lock);
 }
 
-/* Inside the gate. A system that refuses several ranges refuses the others, too, so it is not tried for each. Returns whether
- * it unmapped any. */
+/* Called inside the gate. Gives up after REFUSALS_MOST refusals. Returns whether any range was unmapped. */
 static bool unmap_left(void)
 {
   huge_t *refused[REFUSALS_MOST], *huge;
@@ -197,7 +195,7 @@ size_t huge_unmap_left(void)
 
 /* ---- giving ---- */
 
-/* The lock is open while the system is asked. The gate keeps a fork away, because the range is in no list then. */
+/* The lock is released during the system call. The gate holds off forks, because the range is in no list then. */
 void huge_give(huge_t *huge)
 {
   lock_t *gate = gate_enter(GATE_SYSTEM);
@@ -214,8 +212,8 @@ void huge_give(huge_t *huge)
 
 bool huge_is_hopeless(size_t size) { return size > os_memory_most; }
 
-/* The block begins at the first aligned address of the range, and the rest stays on the list. NULL: there is no memory for
- * another record, and all of the range stays. */
+/* The block begins at the first aligned address of the range, and the rest stays on the list. Returns NULL without memory for a
+ * record; the whole range then stays. */
 static huge_t *carve(huge_t *huge, size_t size, size_t alignment)
 {
   size_t gap = -huge->range.start & (alignment - 1);
@@ -255,7 +253,7 @@ static bool map_new(huge_t *huge, size_t size, size_t alignment)
   return start != NULL;
 }
 
-/* The record is taken first: a mapping without one could be neither found nor given back. */
+/* The record is taken first, because a mapping without one could be neither found nor returned. */
 static huge_t *map_block(size_t size, size_t alignment)
 {
   lock_acquire(&huge_lock);
@@ -271,7 +269,6 @@ static huge_t *map_block(size_t size, size_t alignment)
   return NULL;
 }
 
-/* A region stays hidden until its owner has made it one. */
 huge_t *huge_take(size_t size, size_t alignment, void *owner, huge_t **list, bool *zeroed)
 {
   size = huge_bytes(size);
@@ -296,7 +293,7 @@ huge_t *huge_take(size_t size, size_t alignment, void *owner, huge_t **list, boo
   return huge;
 }
 
-/* ---- changing the size ---- */
+/* ---- resizing ---- */
 
 static bool remap(huge_t *huge, size_t size, bool may_move)
 {
@@ -306,8 +303,8 @@ static bool remap(huge_t *huge, size_t size, bool may_move)
   return start != NULL;
 }
 
-/* The block is out of the tree meanwhile, because another thread may be given the addresses that it leaves. A block never fails
- * to become smaller: if the system cannot unmap its end, the block keeps the addresses, and the end gives back its memory. */
+/* The block is out of the tree meanwhile, because another thread may get the addresses that it leaves. Shrinking never fails:
+ * if the system cannot unmap the end, the block keeps the addresses, and the end is purged. */
 bool huge_resize(huge_t *huge, size_t size, bool may_move)
 {
   size = huge_bytes(size);
@@ -356,7 +353,7 @@ void huge_apart_end(huge_t *huge)
   lock_release(&huge_lock);
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
 void huge_hide(huge_t *huge, bool hide)
 {
@@ -365,7 +362,7 @@ void huge_hide(huge_t *huge, bool hide)
   lock_release(&huge_lock);
 }
 
-/* The tree has left ranges too, so the caller looks at the owner. */
+/* The tree has left ranges too, so callers test the owner. */
 static huge_t *find_live(const void *address)
 {
   range_t *range = range_at_or_below(huge_ranges, (uintptr_t)address);
@@ -409,7 +406,7 @@ huge_t *huge_apart_leave(const void *block)
   return huge;
 }
 
-/* A range that was left has no owner, and a hidden one is a region that is not ready: neither is a live block. */
+/* A left range has no owner, and a hidden one is an unfinished region: neither is a live block. */
 bool huge_ask(const void *address, huge_ask_fn *ask, void *context)
 {
   lock_acquire(&huge_lock);
@@ -421,7 +418,7 @@ bool huge_ask(const void *address, huge_ask_fn *ask, void *context)
   return live;
 }
 
-/* Blocks of all heaps are in one tree, so those of others are passed over. */
+/* The tree has the blocks of all heaps, so it skips those of others. */
 huge_t *huge_next(const void *owner, const void *from)
 {
   lock_acquire(&huge_lock);

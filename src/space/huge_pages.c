@@ -3,13 +3,13 @@
 #include "os/os.h"
 
 enum {
-  WINDOW_UNITS = HUGE_PAGES_FROM,                 /* units below a page that tell whether it will be filled */
+  WINDOW_UNITS = HUGE_PAGES_FROM,                 /* units below a page that predict whether it will be filled */
   FILLED_LEAST = WINDOW_UNITS - WINDOW_UNITS / 4, /* units of filled slabs in the window; open slabs take some of the rest */
-  OTHERS_MOST = WINDOW_UNITS / 8, /* units of runs whose density is unknown: a huge page would hold them whole */
-  UNTOUCHED_SHARE = 16            /* one block in 16 of a filled slab may not have been handed out yet */
+  OTHERS_MOST = WINDOW_UNITS / 8, /* units of runs of unknown density: a huge page would make them resident entirely */
+  UNTOUCHED_SHARE = 16            /* at most one block in 16 of a filled slab was never handed out */
 };
 
-/* Says of the pages that the units are in whether they may be huge. Atomic, because huge_pages_split() has no lock. */
+/* Marks the pages of these units as possibly huge or not. Atomic, because huge_pages_split() has no lock. */
 static void mark_huge(arena_t *arena, size_t from, size_t to, bool huge)
 {
   for (size_t page = from / HUGE_PAGE_UNITS; page * HUGE_PAGE_UNITS < to; page++) {
@@ -34,9 +34,8 @@ static uint32_t open_page(const arena_t *arena) { return __atomic_load_n(&arena-
 
 /* ---- opening a page ---- */
 
-/* Where blocks of at most a page were handed out, the first write to each touches every page. Those of a few pages are mostly
- * filled too: tables that were asked for because they were needed, pages of a database. Of larger ones nothing is known. The
- * slab is of a bin whose lock is not held; its figures may be some blocks behind. */
+/* The first write to each block of at most a page touches all pages. Blocks of a few pages, such as tables or database pages,
+ * are mostly filled too. Larger ones are unknown. This reads without the bin's lock, so figures may be some blocks behind. */
 READS_BESIDE_OWNER static void count_run(const arena_t *arena, const run_t *run, size_t *filled, size_t *others)
 {
   if (run_kind(run) != RUN_SLAB || run->capacity < run_bytes(arena, run) / FILLED_BLOCK_MOST)
@@ -81,13 +80,13 @@ static void open_if_dense(arena_t *arena, size_t page)
   set_open_page(arena, (uint32_t)page);
 }
 
-/* A run may begin in one page and end in another. Those in between are its own. */
+/* A run may begin in one page and end in another, and owns the pages in between. */
 void huge_pages_open(arena_t *arena, const run_t *run)
 {
   if (arena->huge_pages != HUGE_PAGES_AUTO || arena->committed < HUGE_PAGES_FROM || !run->zeroed)
     return;
   size_t from = (size_t)(run - arena->runs), to = from + run->units, page = from / HUGE_PAGE_UNITS;
-  if (page == open_page(arena)) /* as most are */
+  if (page == open_page(arena)) /* the most frequent case */
     page++;
   for (; page * HUGE_PAGE_UNITS < to; page++) {
     size_t begin = page * HUGE_PAGE_UNITS, end = begin + HUGE_PAGE_UNITS;
@@ -105,10 +104,10 @@ void huge_pages_close_for(arena_t *arena, const run_t *run)
     close_page(arena);
 }
 
-/* ---- units come and go ---- */
+/* ---- mapping and unmapping units ---- */
 
-/* Linux merges two mappings only if they have the same wishes when the second is first touched. So an open page that ends where
- * the new units begin is closed first. */
+/* Linux merges two mappings only if they have the same huge page advice when the second is first touched. So an open page that
+ * ends where the new units begin is closed first. */
 void huge_pages_map(arena_t *arena, size_t from, size_t to)
 {
   if (from >= to)
@@ -133,17 +132,17 @@ void huge_pages_unmap(arena_t *arena, size_t from, size_t to)
     set_open_page(arena, NO_PAGE);
 }
 
-/* The page around `end` loses units, so it cannot be huge any more. */
+/* The page around `end` loses units, so it can no longer be huge. */
 void huge_pages_contract(arena_t *arena, size_t end)
 {
   huge_pages_unmap(arena, round_down(end, HUGE_PAGE_UNITS), (size_t)HUGE_PAGES_MOST * HUGE_PAGE_UNITS);
 }
 
-/* ---- memory goes back ---- */
+/* ---- returning memory ---- */
 
 void huge_pages_note_fork(arena_t *arena) { __atomic_store_n(&arena->forked, true, __ATOMIC_RELAXED); }
 
-/* The mark goes when the page has been split, so that others who purge in it meanwhile do not do so while it is whole. */
+/* The mark is cleared after the page has been split, so that no other thread purges in a page that is still whole. */
 static void split_around(arena_t *arena, const char *address)
 {
   size_t bytes = (size_t)HUGE_PAGE_UNITS << arena->unit_log2, unit = unit_of(arena, address), page = unit / HUGE_PAGE_UNITS;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT
- *
- * Records come from the metadata and are used again for ranges alone, so they are never more than the most ranges that there
- * were at once. */
+ * Records come from the metadata and are reused only for ranges, so there are at most as many as there were ranges at once. */
 #include "space/huge_range.h"
 #include "space/metadata.h"
 
@@ -18,7 +16,7 @@ static huge_t *record_take(huge_t **list, size_t size)
   return huge;
 }
 
-/* Records of ranges that ended wait on a list, so that huge_give() never needs memory. */
+/* Records of ended ranges wait on a list, so that huge_give() never needs memory. */
 huge_t *huge_record_take(void)
 {
   huge_t *huge = record_take(&unused, sizeof *huge);
@@ -42,7 +40,7 @@ void huge_record_give(huge_t *huge)
   *list = huge;
 }
 
-/* The rest is as clean as the whole was. It is in no tree yet: its caller says what it becomes. */
+/* The rest is as clean as the whole. The caller enters it into a tree. */
 huge_t *huge_cut(huge_t *huge, size_t size)
 {
   huge_t *rest = huge_record_take();

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- *
- * A range of addresses that is mapped for one huge block, live or left for the next: its record, and the tree of all. */
+ * Mapped ranges of huge blocks, live or left for the next block: their records, and the tree of all ranges. */
 #ifndef HUGE_RANGE_H
 #define HUGE_RANGE_H
 
@@ -9,26 +8,26 @@
 #include <stddef.h>
 
 typedef struct huge {
-  range_t range;      /* start and size: whole pages, all of them the block's, but of a block apart */
-  void *owner;        /* its heap; NULL: it was left */
+  range_t range;      /* start and size: whole pages, all the block's, except for a block apart */
+  void *owner;        /* its heap; NULL for a left range */
   bool is_region : 1; /* the heap lives in it */
-  bool is_apart : 1;  /* it is the beginning of a huge_apart_t */
+  bool is_apart : 1;  /* the first field of a huge_apart_t */
   bool hidden;
-  bool clean;         /* left: it reads as zero and holds no memory */
-  struct huge **link; /* what leads to it in the list that it is in: its owner's, or that of what was left */
-  struct huge *older; /* there too; of unused records alone */
-  void *entry;        /* live: its owner's to say; NULL: nothing is known of it */
+  bool clean;         /* left ranges: reads as zero and holds no memory */
+  struct huge **link; /* pointer to this record in its list: the owner's, or the list of left ranges */
+  struct huge *older; /* next in the list; unused records only use this */
+  void *entry;        /* live: belongs to its owner; NULL if it is unset */
 } huge_t;
 
-/* A block apart (heap/apart.h). Its record is of its own kind, so that those of mappings stay short. */
+/* A block apart (heap/apart.h). It has its own kind of record, which keeps those of mappings short. */
 typedef struct huge_apart {
   huge_t huge;
-  const struct apart_source *source; /* whose memory it is */
-  size_t offset; /* from the start of its range to what its caller has: no address, which a search for leaks would follow, */
-  size_t asked;  /* and how much of it */
-  const struct os_stack *stack; /* while it is taken or given: where, if its source wants to know */
-  uint8_t kind;                 /* its owner's to say, */
-  uint32_t site;                /* and this: where it was taken */
+  const struct apart_source *source; /* the source of its memory */
+  size_t offset;                /* from the range to the caller's block: not an address, which a leak search would follow */
+  size_t asked;                 /* the size of the caller's block */
+  const struct os_stack *stack; /* during taking and giving: the call stack, if the source wants it */
+  uint8_t kind;                 /* belongs to the owner */
+  uint32_t site;                /* belongs to the owner: where it was allocated */
 } huge_apart_t;
 
 extern lock_t huge_lock;
@@ -47,16 +46,15 @@ static inline bool range_touches(const range_t *range, uintptr_t border)
   return range && (range->start == border || range->start + range->size == border);
 }
 
-/* All that are live or left. What follows is under huge_lock. */
+/* All live and left ranges. huge_lock protects this and everything below. */
 extern range_t *huge_ranges;
 
-/* Records. NULL: no memory. */
+/* Records; NULL if there is no memory. */
 huge_t *huge_record_take(void);
 huge_apart_t *huge_apart_record_take(void);
 void huge_record_give(huge_t *huge);
 
-/* Cuts the range behind `size` bytes; the rest is a range of its own. NULL: no memory for another record, and nothing is
- * done. */
+/* Cuts the range behind `size` bytes and returns the rest. Returns NULL, and does nothing, without memory for a record. */
 huge_t *huge_cut(huge_t *huge, size_t size);
 
 #endif

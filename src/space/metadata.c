@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Free memory is a set of pieces. A piece is found by its address when a neighbour is given back, and by its size when a record
- * is taken. Its links stand at its own start, so a free piece needs no record elsewhere. Behind all pieces is what was mapped
- * and never used.
+ * Free memory is a set of pieces. A piece is found by address when a neighbour is freed, and by size when a record is taken.
+ * Its links are at its own start, so it needs no record elsewhere. Behind all pieces is mapped memory that was never used.
  *
- * A bitmap says which pages hold no memory because they were purged. It is a record itself, which the first purge takes. A
- * purged page lies inside one piece, behind its links.
+ * A bitmap has the pages that were purged. It is a record itself, which the first purge takes. A purged page is inside one
+ * piece, behind its links.
  *
- * A system call is made under the lock. It is for PURGE_MOST bytes at most, and so is short. */
+ * System calls are made under the lock. They are for at most PURGE_MOST bytes, and so are short. */
 #include "space/metadata.h"
 #include "base/low_water.h"
 #include "base/range_tree.h"
@@ -18,33 +17,33 @@
 #include <string.h>
 
 enum {
-  CHUNK = 64 << 10,       /* what is mapped at a time: only what is used is ever touched */
-  STEPS_LOG2 = 2,         /* four sizes of records to a doubling, and as many shelves */
-  SHELVES = 128,          /* up to the largest size that there can be */
+  CHUNK = 64 << 10,       /* bytes mapped at a time; only used pages are ever touched */
+  STEPS_LOG2 = 2,         /* four sizes of records, and shelves, in each doubling */
+  SHELVES = 128,          /* up to the largest possible size */
   LISTED_MOST = 8 << 10,  /* bytes of a list */
-  LOOKS_MOST = 16,        /* at pieces that may be aligned by chance */
-  PIECES_MOST = 64,       /* that are passed over with the lock held, because they have nothing to purge */
-  PURGE_MOST = 1 << 20,   /* for one call */
-  PURGE_LEAST = 64 << 10, /* fewer free pages wait for a trim: they are not worth the calls */
-  KIND_BYTES = 64 << 10   /* of one kind that are taken together, at most */
+  LOOKS_MOST = 16,        /* pieces that may be aligned by chance */
+  PIECES_MOST = 64,       /* pieces without dirty pages that are skipped while the lock is held */
+  PURGE_MOST = 1 << 20,   /* bytes in one call */
+  PURGE_LEAST = 64 << 10, /* fewer free bytes wait for a trim: they are not worth the calls */
+  KIND_BYTES = 64 << 10   /* bytes of one kind that are taken together, at most */
 };
 
 typedef struct piece {
-  range_t range;               /* stands at its own start */
+  range_t range;               /* at the piece's own start */
   struct piece *newer, *older; /* on its shelf */
   size_t purged;               /* bytes of its pages that hold no memory */
 } piece_t;
 _Static_assert(sizeof(piece_t) <= METADATA_ALIGNMENT, "the shortest piece has room for its links");
 
 typedef struct metadata_pass {
-  uintptr_t at; /* the pages below are done */
+  uintptr_t at; /* pages below are done */
   size_t left;  /* bytes that it may still purge */
 } metadata_pass_t;
 
 lock_t metadata_lock;
-static char *next, *end; /* what is mapped and was never used */
-static char *limit;      /* how far it can grow where it is */
-static uintptr_t window; /* where the metadata is in the window, */
+static char *next, *end; /* mapped and never used */
+static char *limit;      /* the end of the addresses that it may grow into */
+static uintptr_t window; /* the metadata's part of the window */
 static size_t window_size;
 static size_t taken, mapped, touched;
 static uint64_t purged_total;
@@ -53,12 +52,12 @@ static range_t *by_address;
 static piece_t *shelves[SHELVES];
 static word_t filled[(SHELVES + WORD_BITS - 1) / WORD_BITS]; /* a bit for each shelf that has a piece */
 
-static word_t *purged_pages; /* of the window, */
-static size_t purged_bits;   /* of its first so many pages */
+static word_t *purged_pages; /* a bit for each page of the window's metadata */
+static size_t purged_bits;   /* number of bits in purged_pages */
 static size_t dirty;         /* bytes of free pages that could be purged */
 static low_water_t low_dirty;
 static metadata_pass_t pass;
-static bool refused; /* since the last tick the system refused to take some */
+static bool refused; /* the system has refused a purge since the last tick */
 
 static void add_to(size_t *figure, size_t by) { __atomic_store_n(figure, *figure + by, __ATOMIC_RELAXED); }
 
@@ -72,7 +71,7 @@ static unsigned shelf_of(size_t size)
   return (doubling - log2_floor(METADATA_ALIGNMENT)) << STEPS_LOG2 | (unsigned)step;
 }
 
-/* Rounds up to the least size of a shelf. So a record that is given back serves another one of about its size. */
+/* Rounds up to the least size of a shelf, so that a freed record fits others of about its size. */
 static size_t rounded(size_t size)
 {
   size = max_size(size, 1);
@@ -83,7 +82,7 @@ static uintptr_t piece_end(const piece_t *piece) { return piece->range.start + p
 static uintptr_t first_page(const piece_t *piece) { return round_up(piece->range.start + 1, os_page_size()); }
 static size_t page_index(uintptr_t address) { return (address - window) / os_page_size(); }
 
-/* Returns the bytes of whole pages behind the piece's links that hold memory. Outside the window no page is ever purged. */
+/* Returns the bytes of whole pages behind the piece's links that hold memory. Pages outside the window are never purged. */
 static size_t dirty_bytes(const piece_t *piece)
 {
   uintptr_t from = first_page(piece), to = round_down(piece_end(piece), os_page_size());
@@ -102,7 +101,7 @@ static void shelve(piece_t *piece)
   add_to(&dirty, dirty_bytes(piece));
 }
 
-/* The size and what is purged still say where the piece is and what it counts for. */
+/* The caller has not changed the size or the purged bytes yet. */
 static void unshelve(piece_t *piece)
 {
   unsigned shelf = shelf_of(piece->range.size);
@@ -114,8 +113,7 @@ static void unshelve(piece_t *piece)
   add_to(&dirty, -dirty_bytes(piece));
 }
 
-/* A piece that follows another one only makes that one longer, which the tree need not know. A size of 0 is what remains where
- * a record fits exactly. */
+/* A piece that follows another only lengthens it, without a change of the tree. The size is 0 if a record fits exactly. */
 static void give_piece(uintptr_t start, size_t size)
 {
   if (!size)
@@ -140,7 +138,7 @@ static void give_piece(uintptr_t start, size_t size)
   shelve(piece);
 }
 
-/* Zeroes free memory that is about to be used. A purged page reads as zero. Returns the bytes of those. */
+/* Zeroes free memory that is about to be used. Purged pages already read as zero. Returns their bytes. */
 static size_t clear_free(uintptr_t from, uintptr_t to)
 {
   size_t page = os_page_size(), purged = 0;
@@ -161,8 +159,7 @@ static uintptr_t place_in(const piece_t *piece, size_t size, size_t alignment)
   return round_down(piece_end(piece) - size, alignment);
 }
 
-/* Cuts a record off the end of a piece that is long enough, so that the rest stays where it is in the tree. What is left behind
- * an aligned record is a piece of its own, of less than a page. */
+/* Cuts a record off the end of a piece, which keeps its place in the tree. The gap behind the record becomes a small piece. */
 static void *cut_record(piece_t *piece, size_t size, size_t alignment)
 {
   uintptr_t record = place_in(piece, size, alignment), behind = piece_end(piece);
@@ -181,8 +178,7 @@ static void *cut_record(piece_t *piece, size_t size, size_t alignment)
   return (void *)record;
 }
 
-/* A piece of just the size may be aligned. Pieces that are longer by the alignment have room for the record in any case, so
- * beyond those of the first shelf nothing is searched. */
+/* A piece of this size may be aligned by chance. Longer ones always have room, so only the first shelf is searched. */
 static void *take_piece(size_t size, size_t alignment)
 {
   size_t looks = LOOKS_MOST;
@@ -195,8 +191,7 @@ static void *take_piece(size_t size, size_t alignment)
 
 /* ---- new memory ---- */
 
-/* Makes room for so many bytes, at `end` if possible. Elsewhere the chunk has unknown neighbours, so its ends are guarded. What
- * was left of the chunk before was never touched, and is not used any more. */
+/* Maps `bytes` more, at `end` if possible, or else between guard pages. The untouched rest of the last chunk is lost. */
 static bool map_chunk(size_t bytes)
 {
   if (bytes <= (size_t)(limit - end) && os_map_at(end, bytes) == OS_MAPPED) {
@@ -217,7 +212,7 @@ static bool map_chunk(size_t bytes)
   return true;
 }
 
-/* If there is no memory for a whole chunk, the pages that are needed may do. */
+/* If there is no memory for a whole chunk, tries only the pages that are needed. */
 static bool grow_metadata(size_t size)
 {
   size_t most;
@@ -228,8 +223,8 @@ static bool grow_metadata(size_t size)
   return map_chunk(round_up(size, max_size(CHUNK, os_page_size()))) || map_chunk(round_up(size, os_page_size()));
 }
 
-/* Never-used memory reads as zero. The second attempt comes after the growth. The new memory may lie elsewhere, so the
- * alignment is reckoned anew. The gap in front of an aligned record serves smaller records. */
+/* Never-used memory reads as zero. The second attempt, after growing, aligns again, because the new memory may be elsewhere.
+ * The gap in front of an aligned record serves smaller records. */
 static void *take_fresh(size_t size, size_t alignment)
 {
   for (int attempt = 0; attempt < 2; attempt++) {
@@ -248,7 +243,7 @@ static void *take_fresh(size_t size, size_t alignment)
 
 /* ---- records ---- */
 
-/* Some short records of each size wait on a list, where taking one again is cheapest. */
+/* Some short records of each size wait on a list, from which taking is cheapest. */
 typedef struct listed {
   struct listed *next;
   size_t bytes; /* on the list from here on */
@@ -275,7 +270,7 @@ static bool list_record(listed_t *record, size_t size)
   return true;
 }
 
-/* Each record on a list may be the last that keeps its page from becoming free. */
+/* Each listed record may be the last that keeps its page from becoming free. */
 static void empty_lists(void)
 {
   for (unsigned i = 0; i < SHELVES; i++)
@@ -294,7 +289,7 @@ static void *take_or_grow(size_t size, size_t alignment)
   return record ? record : take_fresh(size, alignment);
 }
 
-/* A size that could overflow when it is rounded is refused. */
+/* Refuses sizes that could overflow when rounded. */
 void *metadata_take(size_t size, size_t alignment)
 {
   if (size > PTRDIFF_MAX / 2)
@@ -322,8 +317,7 @@ void metadata_give(void *record, size_t size)
     sleeper_note();
 }
 
-/* Twice as many records are taken each time: a process with one heap wastes little, one with thousands is here seldom. If there
- * is no memory for so many, fewer will do. */
+/* Doubles the number of records each time, so one heap wastes little and thousands seldom come here. Takes fewer if need be. */
 void *metadata_take_kind(metadata_kind_t *kind)
 {
   char *record = (char *)round_up((uintptr_t)kind->next, kind->alignment);
@@ -341,9 +335,9 @@ void *metadata_take_kind(metadata_kind_t *kind)
   return record;
 }
 
-/* ---- free pages are returned to the system ---- */
+/* ---- returning free pages to the system ---- */
 
-/* Sees to it that each page of the window has its bit. */
+/* Grows the bitmap so that each page of the window has a bit. */
 static bool has_bits(void)
 {
   size_t pages = window_size / os_page_size(), had = purged_bits / 8, bytes = rounded(pages / 4);
@@ -372,7 +366,7 @@ static void note_purged(piece_t *piece, size_t from, size_t to)
   __atomic_store_n(&purged_total, purged_total + bytes, __ATOMIC_RELAXED);
 }
 
-/* Purges the first dirty pages of the piece that the pass has not come to. False: there are none, and it has done the piece. */
+/* Purges the first dirty pages of the piece that the pass has not reached. Returns false if there are none left. */
 static bool purge_piece(piece_t *piece, metadata_pass_t *at)
 {
   size_t page = os_page_size(), first = page_index(max_size(first_page(piece), at->at)), last = page_index(piece_end(piece));
@@ -405,7 +399,7 @@ static bool purge_next(metadata_pass_t *at)
   return !ends;
 }
 
-/* Opens the lock between two calls, so that others can take records meanwhile. */
+/* Releases the lock between two calls, so that other threads can take records. */
 static bool purge_on(metadata_pass_t *at, size_t calls)
 {
   bool goes_on = true;

@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: MIT
- *
- * A run that grows and has no room behind it moves: mremap() moves its page tables, and no byte is read. Moved pages are a
- * mapping of their own, and Linux limits the mappings of a process. So moved units are counted, and beyond a bound runs are
- * copied. */
+ * A run that cannot grow in place moves: mremap() moves its page tables and reads no byte. Moved pages are a mapping of their
+ * own, and Linux limits the mappings of a process. So moved units are counted, and beyond a bound runs are copied. */
 #include "os/os.h"
 #include "space/gate.h"
 #include "space/space.h"
 #include <string.h>
 
 enum {
-  MOVE_LEAST_UNITS = 16,  /* 1 MiB: less is copied in about the same time */
+  MOVE_LEAST_UNITS = 16,  /* 1 MiB: copying less takes about the same time */
   MOVED_MOST = 256 << 10, /* units: 16,384 mappings of the least size, of 65,530 that Linux allows */
   SAMPLES = 8,            /* pages of a run that are read to tell whether it is filled */
   SAMPLES_EMPTY = 1,      /* samples of a filled run that may be empty */
   WORDS_OF_SAMPLE = 8     /* words that are read in each */
 };
 
-/* Nothing is mapped where the pages were. Under the lock of the space. */
+/* Frees a run whose pages have moved, so that nothing is mapped there. Called under the lock of the space. */
 static void give_moved(run_t *run)
 {
   arena_t *arena = arena_of(&space_of_process, run->start);
@@ -29,7 +27,7 @@ static void give_moved(run_t *run)
   space_note_longest(arena);
 }
 
-/* The system has unmapped the place, and does not map it again. */
+/* The system has unmapped the destination and does not map it again. */
 static void lose_place(arena_t *arena, const run_t *place)
 {
   size_t at = (size_t)(place - arena->runs);
@@ -49,8 +47,8 @@ static bool is_written(const char *page)
   return false;
 }
 
-/* Samples one page in each eighth of the run. Reading is safe: the caller is resizing the block, and a copy would read all of
- * it. A sample of a page without memory costs a page fault, so the second one ends the search. */
+/* Samples one page in each eighth of the run. Reading is safe, because the caller is resizing the block, and a copy would read
+ * all of it. A sample of a page without memory costs a page fault, so the second one ends the search. */
 static bool seems_filled(const run_t *run, size_t bytes)
 {
   size_t page = os_page_size(), part = bytes / page / SAMPLES, empty = 0;
@@ -59,14 +57,14 @@ static bool seems_filled(const run_t *run, size_t bytes)
   return empty <= SAMPLES_EMPTY;
 }
 
-/* Moving page tables loses the memory of the destination, whose pages are then faulted in again. Copying a filled block to a
+/* Moving page tables drops the memory of the destination, whose pages are then faulted in again. Copying a filled block to a
  * destination that has memory costs less than those faults. */
 static bool is_better_copied(const run_t *run, size_t bytes, const run_t *place)
 {
   return place->fresh >= place->units - place->units / 4 && seems_filled(run, bytes);
 }
 
-/* Skips pages of zeros, so that pages without memory stay without memory in the copy. The destination reads as zero. */
+/* Skips pages of zeros, so that pages without memory stay so in the copy. The destination reads as zero. */
 static void copy_pages(char *to, const char *from, size_t bytes)
 {
   size_t page = os_page_size();
@@ -117,7 +115,7 @@ bool space_may_move(const run_t *run, size_t units)
   return run->units >= MOVE_LEAST_UNITS && units > run->units && units <= space_longest_grown();
 }
 
-/* The gate keeps a fork away while both runs have units. */
+/* The gate holds off forks while both runs have units. */
 run_t *space_move(run_t *run, size_t units, bool wipes)
 {
   lock_t *gate = gate_enter(GATE_SYSTEM);

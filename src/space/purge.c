@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Free memory of a space goes back to the system: how much, and from where. */
+ * Returns free memory of a space to the system: how much, and from where. */
 #include "option.h"
 #include "os/os.h"
 #include "space/gate.h"
@@ -9,13 +9,12 @@
 #include "space/units.h"
 
 enum {
-  STEP_RANGES = 8, /* one caller asks the system so often, at some 20 us, */
-  STEP_UNITS = 32, /* and for 2 MiB, in one step */
-  STEP_HOLES = 16  /* a step that comes to the end of an arena unmaps at most so many stretches */
+  STEP_RANGES = 8, /* system calls of one caller in a step, of about 20 us each */
+  STEP_UNITS = 32, /* 2 MiB that it purges in a step */
+  STEP_HOLES = 16  /* stretches that a step unmaps at the end of an arena */
 };
 
-/* The caller holds the lock, which is open while the system is asked: that may take long. Until the answer the units are
- * neither free nor dirty, so nobody takes them. */
+/* The lock is released during the system call, which may be slow. Meanwhile the units are neither free nor dirty. */
 static bool purge_units(arena_t *arena, size_t from, size_t to)
 {
   space_t *space = arena->space;
@@ -31,7 +30,7 @@ static bool purge_units(arena_t *arena, size_t from, size_t to)
   space_note_longest(arena);
   if (purged) {
     low_water_lessen(&space->low_dirty, to - from);
-    space_note_change(space); /* a trim that met them neither free nor dirty is not the last */
+    space_note_change(space); /* a trim that ran meanwhile has missed these units, and must not be the last */
     space->purged_bytes += (uint64_t)(to - from) << arena->unit_log2;
   } else {
     space_add_dirty(space, to - from);
@@ -40,8 +39,7 @@ static bool purge_units(arena_t *arena, size_t from, size_t to)
   return purged;
 }
 
-/* Asks for units one by one, so that a locked page keeps no more than its own unit. The lock was open, so units that were taken
- * meanwhile are left out. */
+/* Purges single units, so that a locked page keeps only its own unit. Skips units that were taken while the lock was free. */
 static size_t purge_each(arena_t *arena, size_t from, size_t to)
 {
   size_t purged = 0;
@@ -50,9 +48,8 @@ static size_t purge_each(arena_t *arena, size_t from, size_t to)
   return purged;
 }
 
-/* Purges the highest dirty range of the arena below where the pass is, at most `most` units of it. The pass moves on before the
- * lock is opened: it only falls, so nothing that is refused is asked for twice, and another caller goes on behind it. False:
- * the arena has none left. */
+/* Purges the highest dirty range below the pass, at most `most` units. The pass moves before the lock is released, so refused
+ * units are not tried twice, and other callers continue below. Returns false if the arena has none left. */
 static bool purge_range(arena_t *arena, purge_pass_t *pass, size_t most, size_t *purged)
 {
   size_t from, to;
@@ -76,7 +73,7 @@ static bool purge_range(arena_t *arena, purge_pass_t *pass, size_t most, size_t 
 /* Atomic, because space_purge_is_under_way() reads it without the lock. */
 static void set_arenas_left(purge_pass_t *pass, size_t left) { __atomic_store_n(&pass->arenas_left, left, __ATOMIC_RELAXED); }
 
-/* The highest arena is purged first, since the lowest serves the next runs; in each, low units are the next to be taken. */
+/* The highest arena is purged first, since the lowest serves the next runs. The same holds for the units of an arena. */
 static void begin_pass(const space_t *space, purge_pass_t *pass, size_t keep, size_t units)
 {
   pass->keep = keep;
@@ -88,7 +85,7 @@ static void begin_pass(const space_t *space, purge_pass_t *pass, size_t keep, si
   set_arenas_left(pass, space->fixed ? 1 : window_slots_open());
 }
 
-/* The arena that the pass is at; NULL: the slot is not the space's. */
+/* Returns the arena that the pass is at; NULL if the slot is not the space's. */
 static arena_t *arena_of_pass(const space_t *space, const purge_pass_t *pass)
 {
   arena_t *arena = space->fixed ? space->fixed : space_arena_at(pass->arenas_left - 1);
@@ -105,7 +102,7 @@ static void unmap_idle(space_t *space, purge_pass_t *pass, arena_t *arena)
   space_note_change(space);
 }
 
-/* A trim visits arenas without dirty units, too: they may have addresses to give back. */
+/* A trim also visits arenas without dirty units, which may have addresses to return. */
 static void leave_arena(space_t *space, purge_pass_t *pass, arena_t *arena)
 {
   if (arena && !space->fixed)
@@ -120,8 +117,7 @@ static void leave_arena(space_t *space, purge_pass_t *pass, arena_t *arena)
   set_arenas_left(pass, left);
 }
 
-/* Goes on with a pass until it has tried so many ranges and ends of arenas, has purged about so many units, or is done. Returns
- * the units that it purged. */
+/* Continues a pass for up to `ranges` ranges and ends of arenas, and about `units` units. Returns the purged units. */
 static size_t go_on(space_t *space, purge_pass_t *pass, size_t ranges, size_t units)
 {
   size_t purged = 0;
@@ -137,8 +133,8 @@ static size_t go_on(space_t *space, purge_pass_t *pass, size_t ranges, size_t un
   return purged;
 }
 
-/* A trim that returned everything leaves nothing for the next one, until units are given back or mapped. A process at its limit
- * trims at each request that fails, and a pass looks at every page of every arena. */
+/* After a trim that returned everything, the next one has no work until units are given back or mapped. A process at its limit
+ * trims at each failing request, and a pass visits every page of every arena. */
 static bool is_trimmed(space_t *space)
 {
   lock_acquire(&space->lock);
@@ -147,7 +143,7 @@ static bool is_trimmed(space_t *space)
   return trimmed;
 }
 
-/* A fork in the middle would leave the child units that are neither free nor of a run, so the gate is entered first. */
+/* The gate comes first: a fork in the middle would leave the child units that are neither free nor in a run. */
 static size_t purge_until(space_t *space, size_t keep, bool trims)
 {
   purge_pass_t pass;
@@ -159,7 +155,7 @@ static size_t purge_until(space_t *space, size_t keep, bool trims)
   pass.trims = trims;
   uint64_t before = 1 + space->changes + arena_maps();
   size_t purged = go_on(space, &pass, SIZE_MAX, SIZE_MAX);
-  if (trims) /* the lock was open in between, for others that give units back */
+  if (trims) /* other threads may have given units back meanwhile */
     space->trimmed_at = pass.refused || space->dirty_units ? 0 : before + pass.changes;
   lock_release(&space->lock);
   gate_leave(gate);
@@ -185,7 +181,7 @@ size_t space_purge(space_t *space, size_t keep)
 
 void space_purge_at_once(space_t *space) { purge_until(space, space->dirty_most - space->dirty_most / 4, false); }
 
-/* No gate is entered. The blocks stay in the bitmap of their slab, under the lock of its bin, and a fork takes that lock. */
+/* Needs no gate: the blocks stay in the bitmap of their slab, under the lock of its bin, and a fork takes that lock. */
 bool space_purge_inside(space_t *space, char *from, char *to)
 {
   huge_pages_split(arena_of(space, from), from, to);
@@ -197,7 +193,7 @@ bool space_purge_inside(space_t *space, char *from, char *to)
   return true;
 }
 
-/* A pass that is under way goes on, because one that begins again would ask for refused units again. */
+/* A running pass continues, because a new one would retry refused units. */
 static void begin_tick(space_t *space, size_t epochs)
 {
   bool records = !space->fixed && metadata_begin_tick(epochs);
@@ -229,7 +225,7 @@ NOINLINE static bool end_epoch(space_t *space, uint64_t now_ms)
   return epochs != 0;
 }
 
-/* The first question is without the lock, since nearly every call is too early. */
+/* The first test needs no lock, since nearly every call is too early. */
 bool space_tick(space_t *space, uint64_t now_ms)
 {
   return space->purge_delay_ms != PURGE_NEVER && epochs_passed(space, now_ms) && end_epoch(space, now_ms);

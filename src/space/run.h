@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A run: consecutive units of an arena that are one slab or one large block, or hold the region or the records of a heap. Its
- * descriptor stands in the arena's records, at the number of its first unit. 128 bytes: an operation on a slab of large blocks
- * touches both cache lines, one on a slab with a long bitmap the first. */
+ * A run is consecutive units of an arena: a slab, a large block, or the region or the records of a heap. Its descriptor is in
+ * the arena's records, at the number of its first unit. It has 128 bytes: operations on a slab of large blocks touch both cache
+ * lines, those on a slab with a long bitmap only the first. */
 #ifndef RUN_H
 #define RUN_H
 
@@ -14,39 +14,39 @@ typedef enum run_kind { RUN_NONE, RUN_SLAB, RUN_LARGE, RUN_SPARE, RUN_REGION } r
 
 enum { SHORT_BITMAP_WORDS = 7 };
 
-/* So many for each unit, where a slab of one unit may have more blocks than the short bitmap has bits. */
+/* Words for each unit, if a slab of one unit may have more blocks than the short bitmap has bits. */
 static inline size_t long_bitmap_words(unsigned unit_log2) { return ((size_t)1 << unit_log2 >> ALIGNMENT_LOG2) / WORD_BITS; }
 static inline bool needs_long_bitmaps(unsigned unit_log2) { return long_bitmap_words(unit_log2) > SHORT_BITMAP_WORDS; }
 
 typedef struct run {
   uint8_t kind;       /* run_kind_t */
   uint8_t size_class; /* slab */
-  uint8_t list;       /* slab: the list of its bin it is in */
+  uint8_t list;       /* slab: its list in the bin */
   uint8_t zeroed;     /* every byte beyond the fresh mark reads as zero */
   uint32_t units;
-  uint32_t capacity;   /* slab: blocks it is cut into */
+  uint32_t capacity;   /* slab: its blocks */
   uint32_t free_count; /* slab: set bits of its bitmap */
   uint32_t fresh;      /* slab: blocks from this one on were never handed out; large: units that were dirty when it was taken */
-  uint16_t settled;    /* slab: free blocks whose memory a purge has looked at since they came back */
-  uint8_t shard;       /* slab: of the threads that gave blocks back last */
+  uint16_t settled;    /* slab: free blocks that a purge has visited since they came back */
+  uint8_t shard;       /* slab: of the threads that last freed blocks */
   char *start;
   void *owner; /* slab: its bin; large or spare: its heap */
   struct run *next, *previous;
-  word_t *bitmap; /* slab: bit i set: block i is free and here. Who asks beside the owner may find it when the slab has gone */
-  /* The size of a large run is exact while its block is live. A thread that does not own the block reads a figure. */
+  word_t
+    *bitmap; /* slab: bit i set: block i is free and here. A reader without the lock may find it after the slab has ended */
+  /* The size of a large run is exact while its block is live. Other threads only read it as a figure. */
   union {
     size_t size;   /* large: usable bytes */
     word_t purged; /* slab: bit i set: part i (slab.h) is free, and holds no memory */
   };
   union {
     word_t short_bitmap[SHORT_BITMAP_WORDS];
-    void *entry; /* large: its owner's to say; NULL: nothing is known of it */
+    void *entry; /* large: belongs to its owner; NULL if it is unset */
   };
 } run_t;
 _Static_assert(sizeof(run_t) <= 128, "two cache lines");
 
-/* The kind is set last and with release. A walk or a question finds runs of other owners by their address, and reads the kind
- * with acquire before the rest. */
+/* The kind is set last, with release. Walks and queries find foreign runs by address, and read the kind first, with acquire. */
 static inline void run_become(run_t *run, run_kind_t kind, void *owner)
 {
   __atomic_store_n(&run->owner, owner, __ATOMIC_RELAXED);

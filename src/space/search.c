@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * In which arena a run is taken, and which arena grows for it. */
+ * Chooses the arena for a run, and the arena that grows for it. */
 #include "os/os.h"
 #include "space/space.h"
 
@@ -8,7 +8,7 @@ static uint32_t longest[SLOTS_MOST];
 
 size_t space_longest_in(size_t slot) { return longest[slot]; }
 
-/* A space with a fixed arena has no other one to pass over, so there is nothing to note for it. */
+/* A space with a fixed arena has no other arena to skip, so it needs no entry. */
 void space_note_longest(const arena_t *arena)
 {
   if (HAS_SYSTEM && !arena->space->fixed)
@@ -22,16 +22,15 @@ void space_count_taken(space_t *space, size_t units, past_t past)
   low_water_note(&space->low_dirty, space->dirty_units);
 }
 
-/* Where memory is nearer to some processors than to others, an arena is for threads of the node that has made it: they touch
- * its pages first. What is free in arenas of other nodes is taken when there can be no more of the own. Slabs belong to a bin
- * and not to a node, so a free block may still reach a thread of another node. */
+/* On NUMA machines, an arena is for threads of the node that created it, because they touch its pages first. Memory of other
+ * nodes is used when the own arenas cannot grow. Slabs belong to bins, so a free block may still reach another node. */
 static uint8_t node_of[SLOTS_MOST];
 enum { ANY_NODE = 256 };
 
 static unsigned near_node(void) { return likely(!os_has_nodes) ? ANY_NODE : os_node(); }
 static bool is_near(size_t slot, unsigned node) { return node == ANY_NODE || node_of[slot] == node; }
 
-/* The slot is set last, when questions about any address may find the arena. */
+/* The slot is set last, because queries may then find the arena. */
 static arena_t *new_arena(space_t *space)
 {
   arena_t *arena;
@@ -44,7 +43,7 @@ static arena_t *new_arena(space_t *space)
   return arena;
 }
 
-/* The longest stretch is noted after a refusal too: the arena may have been cut. */
+/* The longest stretch is updated after a refusal too, because the arena may have been cut. */
 __attribute__((always_inline)) static inline taken_t take_from(arena_t *arena, size_t units, size_t alignment, bool may_grow,
                                                                run_t **run)
 {
@@ -57,7 +56,6 @@ __attribute__((always_inline)) static inline taken_t take_from(arena_t *arena, s
   return taken;
 }
 
-/* The lowest arena that has room. */
 __attribute__((always_inline)) static inline taken_t search_arenas(size_t units, size_t alignment, bool may_grow, unsigned node,
                                                                    run_t **run)
 {
@@ -73,8 +71,8 @@ __attribute__((always_inline)) static inline taken_t search_arenas(size_t units,
   return result;
 }
 
-/* A new arena helps if there was no room, not if the system has no memory left. Several are tried, because somebody else's
- * mapping may be in the way of the first. Where there can be no other, all are as good. */
+/* A new arena helps if there was no room, but not if the system is out of memory. Several are tried, because other mappings may
+ * be in the way. If there can be no new arena, those of other nodes serve. */
 NOINLINE static run_t *search_further(space_t *space, size_t units, size_t alignment)
 {
   run_t *run = NULL;

@@ -3,7 +3,7 @@
 
 sleeper_t sleeper;
 
-/* One of those that come at once wakes it. */
+/* Only one of several simultaneous callers wakes it. */
 COLD void sleeper_wake(void)
 {
   __atomic_store_n(&sleeper.waits, 0, __ATOMIC_RELAXED);

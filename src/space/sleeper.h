@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The thread that returns memory (heap/background.h) sleeps while there is nothing to return. Whatever makes something
- * returnable looks here, on paths that take a lock anyway: units that become free, a bin that becomes due, the first blocks in
- * a cache that can be reached.
+ * The thread that returns memory (heap/helper_threads.h) sleeps while there is nothing to return. Every change that makes
+ * something returnable checks for it, on paths that take a lock anyway: units that become free, a bin that becomes due, the
+ * first blocks in a cache within reach.
  *
- * The sleeper says that it waits, sleeps for an epoch, and looks once more before it sleeps without an end. So whoever does not
- * see yet that it waits has made its change long before that look. */
+ * The sleeper sets `waits`, sleeps for an epoch, and checks once more before it sleeps without a timeout. So a thread that does
+ * not see `waits` yet has made its change long before that check. */
 #ifndef SLEEPER_H
 #define SLEEPER_H
 
@@ -13,7 +13,7 @@
 
 typedef struct sleeper {
   uint32_t waits; /* it sleeps until it is woken, or is about to */
-  uint32_t word;  /* that it sleeps at: how often it was woken */
+  uint32_t word;  /* the futex; counts wake-ups */
 } sleeper_t;
 extern INTERNAL sleeper_t sleeper;
 

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT
- *
- * A slot goes from free to reserved under space_slots_lock, and then to its arena when that is whole. The slot of a region that
- * ends is reserved again first, so that nothing finds it, and free when the system has taken its memory. */
+ * A slot goes from free to reserved under space_slots_lock, and then to its arena once that is complete. The slots of a region
+ * that ends are reserved again first, so that no query finds it, and become free when it is unmapped. */
 #include "space/slots.h"
 #include "space/units.h"
 
-enum { PROCESS_SLOTS_SHARE = 4 }; /* this part of the slots is for the process's own arenas */
+enum { PROCESS_SLOTS_SHARE = 4 }; /* this part of the slots is reserved for the process's own arenas */
 
-/* Stored with release once the arena is whole; a question about any address reads it with acquire. */
+/* Stored with release once the arena is complete; queries for any address read it with acquire. */
 arena_t *space_slots[SLOTS_MOST];
 lock_t space_slots_lock;
 
-/* A slot that is reserved has no arena yet, or never will. */
+/* A reserved slot has no arena yet, or never will. */
 arena_t *space_arena_at(size_t slot)
 {
   arena_t *arena = slot < window_slots_open() ? __atomic_load_n(&space_slots[slot], __ATOMIC_ACQUIRE) : NULL;
@@ -24,16 +23,14 @@ void slots_set(size_t first, size_t count, arena_t *arena)
     __atomic_store_n(&space_slots[i], arena, __ATOMIC_RELEASE);
 }
 
-/* Regions leave the highest slots to the process's own arenas. Otherwise many heaps with a reserve could take every slot, and
- * malloc would fail. */
+/* Regions leave the highest slots to the process. Otherwise heaps with a reserve could take all, and malloc would fail. */
 static size_t slots_for(bool region)
 {
   size_t most = window_slots_most();
   return region ? most - most / PROCESS_SLOTS_SHARE : most;
 }
 
-/* Opens and reserves `count` free slots in a row, and returns the first; SLOTS_MOST: there are none. The lock sees to it that
- * one thread opens slots. */
+/* Opens and reserves `count` consecutive free slots; returns the first, or SLOTS_MOST. The lock serializes the opening. */
 static size_t reserve_slots(size_t count, bool region)
 {
   size_t first = 0, most = slots_for(region);
@@ -41,7 +38,7 @@ static size_t reserve_slots(size_t count, bool region)
   for (size_t i = 0; i < most && i < first + count; i++)
     if (__atomic_load_n(&space_slots[i], __ATOMIC_ACQUIRE)) /* a region that ends empties its slots without the lock */
       first = i + 1;
-  /* Slots beyond the open ones are free, so the search may end beyond them: they are opened now. */
+  /* Slots beyond the open ones are free, so the search may end there. They are opened now. */
   bool found = count <= most && first <= most - count && window_open(first + count);
   if (found)
     slots_set(first, count, SLOT_RESERVED);
@@ -49,7 +46,7 @@ static size_t reserve_slots(size_t count, bool region)
   return found ? first : SLOTS_MOST;
 }
 
-/* ---- arenas that have ended, and that the system has not taken: their slots are not free before it does ---- */
+/* ---- ended arenas that the system refused to unmap: their slots are not free yet ---- */
 
 static arena_t *left_first; /* under space_slots_lock */
 static size_t left_bytes;
@@ -61,7 +58,7 @@ uint64_t space_ended_bytes(void) { return __atomic_load_n(&ended_bytes, __ATOMIC
 
 static void count_left(size_t by) { __atomic_store_n(&left_bytes, left_bytes + by, __ATOMIC_RELAXED); }
 
-/* The lock is held while the system is asked too, so that a fork finds the end of the arena done or not begun. */
+/* The lock is held during the system call, so that a fork finds the arena destroyed or unchanged. */
 void slots_destroy_arena(arena_t *arena)
 {
   size_t slot = arena->slot, count = arena->slots, held = arena_left(arena);
@@ -76,7 +73,7 @@ void slots_destroy_arena(arena_t *arena)
   count_left(arena_left(arena));
 }
 
-/* The whole list is taken first: an arena that is refused again enters the new one, and is not tried twice. */
+/* Takes the whole list first. An arena that is refused again enters the new list, and is not tried twice. */
 size_t space_destroy_left(void)
 {
   if (!space_left_bytes())
@@ -107,8 +104,8 @@ size_t space_left_mapped(void)
 
 /* ---- new arenas ---- */
 
-/* Makes an arena in reserved slots. If something else is mapped there, the slots stay reserved for good, or every later arena
- * would be tried there again. If only memory is short, they become free. */
+/* Makes an arena in reserved slots. If something else is mapped there, the slots stay reserved for good, so that later arenas
+ * do not try them again. If only memory is short, they become free. */
 static taken_t create_at(struct space *space, size_t slot, size_t count, size_t units, arena_t **arena)
 {
   taken_t made = arena_create(space, slot, units, arena), taken = made == TAKEN && units ? arena_commit_all(*arena) : made;
@@ -123,7 +120,7 @@ static taken_t create_at(struct space *space, size_t slot, size_t count, size_t 
   return taken;
 }
 
-/* No two tries meet the same slots: those of a try that finds something else in the way stay reserved. */
+/* Each attempt uses other slots: slots with foreign mappings stay reserved. */
 taken_t slots_create_arena(struct space *space, size_t units, size_t count, arena_t **arena)
 {
   taken_t taken = NO_ROOM;

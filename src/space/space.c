@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
- *
- * A space with a fixed arena is a region; the one without is the process's, and searches the slots. Taking, giving and asking
- * are the same for both. */
+ * A space with a fixed arena is a region. The one without is the process's, and searches the slots. Taking, giving and queries
+ * are the same code for both. */
 #include "space/space.h"
 #include "option.h"
 #include "os/os.h"
@@ -10,13 +9,13 @@
 #include <string.h>
 
 enum {
-  /* A longer block is a mapping of its own. */
+  /* Longer blocks are mappings of their own. */
   LONGEST_RUN_UNITS = (int)(SLOT >> UNIT_LOG2) / 4,         /* a quarter of an arena */
-  LONGEST_GROWN_UNITS = (int)(SLOT >> UNIT_LOG2) / 16 * 15, /* a block that grows may fill an arena but for its records */
+  LONGEST_GROWN_UNITS = (int)(SLOT >> UNIT_LOG2) / 16 * 15, /* a growing block may fill an arena, except for its records */
   LONGEST_RUN_UNITS_LIMITED = 64, /* 4 MiB under a limit: a mapping needs no second place to grow, and is returned at once */
   LONGEST_RUN_UNITS_SHORT = 2,    /* 128 KiB if memory is short: a mapping wastes no end of a unit */
   SHORT_LIMIT = 256 << 20,
-  DIRTY_LIMIT_SHARE = 16, /* this part of a limit may be dirty: the program maps memory, too */
+  DIRTY_LIMIT_SHARE = 16, /* 1/16 of a limit may be dirty, because the program maps memory too */
   GUEST_ALIGNMENT = 64    /* of the units of a region that is too small to lose more */
 };
 
@@ -30,9 +29,7 @@ size_t space_longest_run(void)
   return space_is_short ? LONGEST_RUN_UNITS_SHORT : LONGEST_RUN_UNITS_LIMITED;
 }
 
-/* A run that grows stays a run for as long as it can: to become a mapping it is copied, and its heap's budget needs room for
- * both.
- */
+/* A growing run stays a run as long as possible: a mapping would need a copy, and room for both in the heap's budget. */
 size_t space_longest_grown(void) { return os_memory_limit == SIZE_MAX ? LONGEST_GROWN_UNITS : space_longest_run(); }
 
 static size_t dirty_most(uint32_t purge_delay_ms)
@@ -43,7 +40,7 @@ static size_t dirty_most(uint32_t purge_delay_ms)
   return bounded ? os_memory_limit / DIRTY_LIMIT_SHARE >> UNIT_LOG2 : SIZE_MAX;
 }
 
-/* Called at bring-up, when the options are known. A limit that is set later changes nothing here. */
+/* Called at startup, when the options are known. A limit that is set later changes nothing here. */
 bool space_init(void)
 {
   space_t *space = &space_of_process;
@@ -64,15 +61,15 @@ bool space_init(void)
 
 /* ---- regions ---- */
 
-/* A small guest has units that begin at any multiple of 64: aligning them to their size could cost one of few. The caller's
- * memory holds old data, so every unit is dirty at first. */
+/* A small guest has units that begin at any multiple of 64 bytes: aligning them to their size could waste one of few. The
+ * caller's memory holds old data, so every unit is dirty at first. */
 char *space_init_guest(space_t *space, arena_t *arena, void *memory, size_t size, unsigned unit_log2)
 {
   size_t unit = (size_t)1 << unit_log2, alignment = size < 64 * KIB ? GUEST_ALIGNMENT : unit;
   uintptr_t end = round_down((uintptr_t)memory + size, alignment);
   *space = (space_t){.fixed = arena, .unit_log2 = unit_log2, .purge_delay_ms = PURGE_NEVER, .dirty_most = SIZE_MAX};
   *arena = (arena_t){.space = space};
-  /* As many units as there is room for with their records. */
+  /* as many units as fit with their records */
   for (size_t units = min_size(size >> unit_log2, SPAN_BITS_MOST); units > 0; units--) {
     char *records = arena_lay_out(arena, memory, units, unit_log2);
     if ((uintptr_t)records > end || (end - (uintptr_t)records) >> unit_log2 < units)
@@ -109,7 +106,7 @@ void space_init_region(space_t *space, arena_t *arena, void *records, void *memo
   space->dirty_units = dirty ? units : 0;
 }
 
-/* What reserves that have ended still hold may be just what is missing, so there is a second try without them. */
+/* Ended reserves may hold the missing memory, so there is a second attempt without them. */
 bool space_init_slots(space_t *space, size_t units)
 {
   arena_t *arena;
@@ -135,8 +132,8 @@ void space_hide_slots(space_t *space) { slots_set(space->fixed->slot, space->fix
 void space_destroy_slots(space_t *space)
 {
   space_hide_slots(space);
-  space->fixed->dirty_count = space->fixed->committed; /* it may have been touched beforehand */
-  arena_purge_to_end(space->fixed);                    /* nobody waits for the lock meanwhile */
+  space->fixed->dirty_count = space->fixed->committed; /* it may have been prefaulted */
+  arena_purge_to_end(space->fixed);                    /* without the lock */
   lock_acquire(&space_slots_lock);
   slots_destroy_arena(space->fixed);
   lock_release(&space_slots_lock);
@@ -155,8 +152,7 @@ COLD void space_add_unpaid(const space_t *space, ptrdiff_t units)
   space_add_unpaid_bytes((ptrdiff_t)((size_t)units << space->unit_log2));
 }
 
-/* The region of a small budget is charged by the units that are taken. Its free units may still hold memory, which no budget
- * counts: it is put down to the process. */
+/* The region of a small budget is charged for the units taken. The process's figures count memory that its free units hold. */
 void space_count_unpaid(space_t *space)
 {
   space->unpaid = true;
@@ -193,14 +189,14 @@ static run_t *take_units(space_t *space, size_t units, size_t alignment, bool fi
 
 run_t *space_take(space_t *space, size_t units, size_t alignment) { return take_units(space, units, alignment, false); }
 
-/* The charge comes before the memory, so that what is held is never above the limit; it is undone if there is no memory. A
- * region whose units are aligned to less than their size cannot serve every alignment, so the next space is asked. */
+/* The charge comes before the memory, so that `held` never exceeds the limit. It is undone if there is no memory. A region
+ * whose units are aligned to less than their size cannot serve every alignment, so the next space is tried. */
 static run_t *take_charged(space_t *space, budget_t *budget, size_t bytes, size_t alignment, bool filled)
 {
   for (; space; space = space->fallback) {
     size_t units = space_units(space, bytes), price = space_price(space, units);
     bool skewed = space->alignment >> space->unit_log2 == 0;
-    /* A refused charge does not end the search: the next space may ask another price, since its units have another length. */
+    /* A refused charge does not end the search: the next space has units of another length, and may charge less. */
     if ((skewed && alignment > space->alignment) || !budget_charge(budget, price))
       continue;
     run_t *run = take_units(space, units, space_units(space, alignment), filled);
@@ -220,7 +216,7 @@ run_t *space_take_charged(space_t *space, budget_t *budget, size_t bytes, size_t
 
 run_t *space_take_filled(space_t *space, budget_t *budget, size_t bytes) { return take_charged(space, budget, bytes, 1, true); }
 
-/* A prepaid region was charged whole, so only its room counts and not the budget's. */
+/* A prepaid region was charged at its creation, so only its room counts. */
 size_t space_room_left(space_t *space, budget_t *budget)
 {
   size_t room = SIZE_MAX;
@@ -233,7 +229,7 @@ size_t space_room_left(space_t *space, budget_t *budget)
   return min_size(room, round_down(allowed, (size_t)1 << space->unit_log2));
 }
 
-/* A run of the process's space does not grow beyond the longest one: a block of that size is better off as a mapping. */
+/* A run of the process's space does not grow beyond the longest one: a mapping serves such blocks better. */
 bool space_lengthen(space_t *space, run_t *run, size_t units)
 {
   arena_t *arena = arena_of(space, run->start);
@@ -252,7 +248,7 @@ bool space_lengthen(space_t *space, run_t *run, size_t units)
   return longer;
 }
 
-/* ---- giving them back ---- */
+/* ---- giving runs back ---- */
 
 uint64_t space_changes(const space_t *space)
 {
@@ -262,8 +258,7 @@ uint64_t space_changes(const space_t *space)
   return changes;
 }
 
-/* Makes units [from, to) free. The caller holds the lock of the space, and this function opens it, because the purge that may
- * follow takes it itself. */
+/* Makes units [from, to) free, and releases the lock of the space, because a purge that may follow takes it itself. */
 static void give_units(arena_t *arena, size_t from, size_t to)
 {
   space_t *space = arena->space;
@@ -279,7 +274,7 @@ static void give_units(arena_t *arena, size_t from, size_t to)
     space_purge_at_once(space);
 }
 
-/* The run is no run any more before its units are free: they can be taken the next moment. */
+/* The run ends before its units become free, because they can be taken the next moment. */
 void space_give(space_t *space, run_t *run)
 {
   arena_t *arena = arena_of(space, run->start);
@@ -290,7 +285,7 @@ void space_give(space_t *space, run_t *run)
   give_units(arena, at, at + run->units);
 }
 
-/* The discharge comes last, so that what is held is never more than what the budget says. */
+/* The discharge comes last, so that the budget never counts less than is held. */
 void space_give_charged(space_t *space, budget_t *budget, run_t *run)
 {
   size_t price = space_price(arena_of(space, run->start)->space, run->units);
@@ -324,9 +319,9 @@ void space_note_fork(void)
   }
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
-/* A prepaid region is held whole from its creation, so its free units count whether they hold memory or not. */
+/* A prepaid region counts as held from its creation, so its free units count whether they hold memory or not. */
 space_figures_t space_figures(space_t *space)
 {
   lock_acquire(&space->lock);
@@ -338,7 +333,7 @@ space_figures_t space_figures(space_t *space)
   return f;
 }
 
-/* Arenas of regions are left out: their heaps have been charged for these records. */
+/* Skips arenas of regions, whose records are charged to their heaps. */
 arena_figures_t space_arena_figures(void)
 {
   arena_figures_t f = {.record_bytes = window_map_bytes(), .mapped_bytes = window_map_bytes()};
@@ -358,7 +353,7 @@ arena_figures_t space_arena_figures(void)
 
 static arena_t *arena_around(const void *address) { return space_arena_at(window_slot_of(address)); }
 
-/* The lock keeps the run as it is while `ask` looks at it. */
+/* The lock keeps the run unchanged while `ask` reads it. */
 static bool ask_arena(arena_t *arena, const void *address, run_ask_fn *ask, void *context)
 {
   lock_acquire(&arena->space->lock);
@@ -369,7 +364,6 @@ static bool ask_arena(arena_t *arena, const void *address, run_ask_fn *ask, void
   return run != NULL;
 }
 
-/* An address in no slot, or in one without an arena, is in no run. */
 bool space_ask(const void *address, run_ask_fn *ask, void *context)
 {
   arena_t *arena = arena_around(address);
@@ -394,7 +388,7 @@ run_t *space_find(const void *address)
   return run;
 }
 
-/* The record of a run that has ended changes when its units are taken again, so it is read under the lock too. */
+/* The record of an ended run changes when its units are taken again, so it is read under the lock too. */
 static bool had_run(const arena_t *arena, const void *address)
 {
   lock_acquire(&arena->space->lock);
@@ -411,7 +405,7 @@ bool space_had_run(const void *address)
 
 bool space_had_run_fixed(space_t *space, const void *address) { return had_run(space->fixed, address); }
 
-/* Begins at the first unit that starts at or above `from`: the unit around `from` is of a run that the walk has passed. */
+/* Begins at the first unit that starts at or above `from`: the walk has passed the run around `from`. */
 static bool next_in(const arena_t *arena, const char *from, run_wanted_fn *wanted, void *context)
 {
   size_t at = from > arena->base ? unit_of(arena, from - 1) + 1 : 0, end = arena->used_end;
@@ -421,7 +415,7 @@ static bool next_in(const arena_t *arena, const char *from, run_wanted_fn *wante
   return false;
 }
 
-/* Other slots are filled by the reserves of heaps, which are spaces of their own. */
+/* Other slots have reserves of heaps, which are spaces of their own. */
 static bool next_in_slots(const char *from, run_wanted_fn *wanted, void *context)
 {
   size_t slot = HAS_SYSTEM && from > (char *)class_window.start ? window_slot_of(from) : 0;

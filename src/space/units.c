@@ -4,14 +4,14 @@
 #include "space/huge_pages.h"
 
 enum {
-  COMMIT_LEAST_UNITS = 4,   /* 256 KiB: the least that is mapped beyond what is needed */
-  COMMIT_MOST_UNITS = 64,   /* 4 MiB: the most of it */
-  COMMIT_SHARE = 8,         /* in between it is this part of what is mapped */
-  COMMIT_LIMIT_SHARE = 256, /* it is never more than this part of a limit on memory */
-  HOLES_MOST = 16 << 10     /* stretches of them: each may split a mapping, of which Linux allows a process 65,530 */
+  COMMIT_LEAST_UNITS = 4,   /* 256 KiB: the least that is mapped beyond the need */
+  COMMIT_MOST_UNITS = 64,   /* 4 MiB: the most */
+  COMMIT_SHARE = 8,         /* in between, 1/8 of the mapped units */
+  COMMIT_LIMIT_SHARE = 256, /* at most 1/256 of a memory limit */
+  HOLES_MOST = 16 << 10     /* stretches of holes: each may split a mapping, and Linux allows a process 65,530 */
 };
 
-/* ---- holes: 2 MiB below `committed` that are not mapped. Only arenas of the process's space have them ---- */
+/* ---- holes: unmapped 2 MiB pages below `committed`, only in arenas of the process's space ---- */
 
 static size_t hole_stretches; /* of all arenas; under the lock of the process's space */
 
@@ -34,7 +34,7 @@ static void mark_holes(arena_t *arena, size_t from, size_t to, bool holes)
   hole_stretches += stretches_from(arena->holes, from, end);
 }
 
-/* ---- moved units (move.c): they are in other mappings than the units beside them ---- */
+/* ---- moved units (move.c), whose mappings differ from those of their neighbours ---- */
 
 static size_t moved_units; /* of all arenas; changed under the lock of the process's space */
 
@@ -65,7 +65,6 @@ static char *huge_page_start(const arena_t *arena, size_t page)
 
 static size_t huge_pages_bytes(const arena_t *arena, size_t pages) { return pages * HUGE_PAGE_UNITS << arena->unit_log2; }
 
-/* Says whether no unit of the page is used or dirty. */
 static bool page_is_idle(const arena_t *arena, size_t page)
 {
   size_t from = page * HUGE_PAGE_UNITS, to = from + HUGE_PAGE_UNITS;
@@ -73,7 +72,7 @@ static bool page_is_idle(const arena_t *arena, size_t page)
          bits_next_set(arena->dirty, from, to) == to;
 }
 
-/* Tries each stretch of idle pages once, and at most so many. False: some may be left. */
+/* Tries each stretch of idle pages once, up to `most`. Returns false if some may be left. */
 static bool make_holes(arena_t *arena, size_t most)
 {
   size_t end = arena->committed / HUGE_PAGE_UNITS;
@@ -99,7 +98,7 @@ static bool make_holes(arena_t *arena, size_t most)
   return all;
 }
 
-/* ---- mapping them ---- */
+/* ---- mapping units ---- */
 
 static uint64_t maps; /* how often units were mapped, of all arenas */
 
@@ -107,7 +106,7 @@ uint64_t arena_maps(void) { return __atomic_load_n(&maps, __ATOMIC_RELAXED); }
 
 static void count_map(void) { __atomic_fetch_add(&maps, 1, __ATOMIC_RELAXED); }
 
-/* The records come first: a unit is mapped only when its descriptor is there. */
+/* The records come first, because a mapped unit needs its descriptor. */
 static os_mapped_t commit(arena_t *arena, size_t end)
 {
   os_mapped_t mapped = arena_map_records(arena, end);
@@ -123,16 +122,16 @@ static os_mapped_t commit(arena_t *arena, size_t end)
   return OS_MAPPED;
 }
 
-/* Ends the arena behind the units that are mapped, because somebody else has mapped something there. */
+/* Ends the arena behind its mapped units, because of a foreign mapping. */
 static void cut(arena_t *arena)
 {
   span_clear(&arena->room, arena->committed, arena->unit_count);
   arena->unit_count = arena->committed;
 }
 
-/* Maps some units more than needed, so that there are few calls; if that is refused, only those needed. Until the system maps
- * again, each request asks for no more than it needs. What is mapped counts against a limit on memory, so under one the extra
- * is small; otherwise it may end with a huge page. */
+/* Maps some units more than needed, which saves calls; if that is refused, only those needed. Until the system maps again,
+ * requests ask for no more than they need. Mapped memory counts against a limit, so under one the extra is small; otherwise it
+ * may extend to a huge page. */
 static taken_t grow(arena_t *arena, size_t end)
 {
   size_t more = arena->committed / COMMIT_SHARE, limit = os_memory_limit;
@@ -154,7 +153,7 @@ taken_t arena_commit_all(arena_t *arena) { return taken_of(commit(arena, arena->
 
 /* ---- taking and giving units ---- */
 
-/* Units [from, to), all free, are in use from now on. */
+/* Puts the free units [from, to) to use. */
 static past_t occupy(arena_t *arena, size_t from, size_t to)
 {
   past_t past = {bits_count(arena->dirty, from, to)};
@@ -167,8 +166,7 @@ static past_t occupy(arena_t *arena, size_t from, size_t to)
   return past;
 }
 
-/* The start bit is set last: it leads others to the descriptor. A size of 0 says that no large block has begun here
- * (arena_had_run()). */
+/* The start bit is set last, because it leads to the descriptor. A size of 0 means no large block (arena_had_run()). */
 static inline taken_t begin_run(arena_t *arena, size_t at, size_t units, run_t **taken, past_t *past)
 {
   run_t *run = *taken = &arena->runs[at];
@@ -192,7 +190,6 @@ void arena_forget(arena_t *arena, size_t from, size_t to)
   arena->forgotten += (uint32_t)(to - from);
 }
 
-/* Maps the holes among units [from, to). */
 static taken_t fill_holes(arena_t *arena, size_t from, size_t to)
 {
   size_t end = (to + HUGE_PAGE_UNITS - 1) / HUGE_PAGE_UNITS, page = bits_next_set(arena->holes, from / HUGE_PAGE_UNITS, end);
@@ -202,7 +199,7 @@ static taken_t fill_holes(arena_t *arena, size_t from, size_t to)
     if (mapped == OS_NO_MEMORY)
       return NO_MEMORY;
     mark_holes(arena, page, next, false);
-    if (mapped == OS_OCCUPIED) { /* somebody else has mapped something there */
+    if (mapped == OS_OCCUPIED) { /* a foreign mapping */
       arena_forget(arena, page * HUGE_PAGE_UNITS, next * HUGE_PAGE_UNITS);
       return NO_ROOM;
     }
@@ -213,7 +210,6 @@ static taken_t fill_holes(arena_t *arena, size_t from, size_t to)
   return TAKEN;
 }
 
-/* Maps those of the free units [from, to) that are not mapped. */
 static taken_t commit_step(arena_t *arena, size_t from, size_t to)
 {
   if (!HAS_SYSTEM)
@@ -222,7 +218,7 @@ static taken_t commit_step(arena_t *arena, size_t from, size_t to)
   return mapped == TAKEN && to > arena->committed ? grow(arena, to) : mapped;
 }
 
-/* A step that meets somebody else's mapping has cut the arena, so the search begins again in what is left. */
+/* A step that meets a foreign mapping has cut the arena, so the search is repeated in the rest. */
 taken_t arena_take(arena_t *arena, size_t units, size_t alignment, run_t **taken, past_t *past)
 {
   size_t at;
@@ -248,14 +244,14 @@ taken_t arena_take_below(arena_t *arena, size_t end, size_t units, size_t alignm
   return committed == TAKEN ? begin_run(arena, at, units, taken, past) : committed;
 }
 
-/* mremap() moves one mapping at a time, so a run that is two mappings would have to be copied. */
+/* mremap() moves one mapping at a time, so a run of two mappings would have to be copied. */
 static bool is_one_mapping(const arena_t *arena, size_t from, size_t to)
 {
   size_t moved = arena->moved && arena_moved_units() ? bits_count(arena->moved, from, to) : 0;
   return !moved || moved == to - from;
 }
 
-/* The run keeps its start, so the units that are needed must be those right behind it. */
+/* The run keeps its start, so only the units right behind it help. */
 bool arena_lengthen(arena_t *arena, run_t *run, size_t units, past_t *past)
 {
   size_t at = (size_t)(run - arena->runs), end = at + run->units, to = at + units;
@@ -293,16 +289,16 @@ void arena_give(arena_t *arena, size_t from, size_t to)
   set_dirty(arena, from, to);
 }
 
-/* The store is atomic, because a thread that frees a block reads its run's bit in a word whose other bits change (run_of()). */
+/* The store is atomic, because a freeing thread reads its run's bit in the same word (run_of()). */
 void arena_set_start(arena_t *arena, size_t unit, bool is_start)
 {
   word_t *word = &arena->start[unit / WORD_BITS], bit = bit_of(unit);
   __atomic_store_n(word, is_start ? *word | bit : *word & ~bit, __ATOMIC_RELAXED);
 }
 
-/* ---- giving memory back ---- */
+/* ---- returning memory ---- */
 
-/* A search over the whole arena also brings dirty_end down to what it found, so that the next one begins there. */
+/* A search over the whole arena also lowers dirty_end, so that the next one begins there. */
 bool arena_highest_dirty(arena_t *arena, size_t below, size_t *from, size_t *to)
 {
   bool all = below >= arena->dirty_end;
@@ -312,7 +308,7 @@ bool arena_highest_dirty(arena_t *arena, size_t below, size_t *from, size_t *to)
     if (!word)
       continue;
     unsigned high = highest_bit(word);
-    word_t clean = ~word & ~(word_t)0 >> (WORD_BITS - 1 - high); /* those below it in the word */
+    word_t clean = ~word & ~(word_t)0 >> (WORD_BITS - 1 - high); /* the clean bits below it in the word */
     *to = w * WORD_BITS + high + 1;
     *from = w * WORD_BITS + (clean ? highest_bit(clean) + 1 : 0);
     if (all)
@@ -354,7 +350,6 @@ void arena_end_purge(arena_t *arena, size_t from, size_t to, bool purged)
     set_dirty(arena, from, to);
 }
 
-/* Returns the unit behind the last that is in use or dirty. */
 static size_t end_of_use(const arena_t *arena)
 {
   size_t end = arena->committed;

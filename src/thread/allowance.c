@@ -5,9 +5,9 @@
 
 allowance_t allowance_of_nobody = {.left = PTRDIFF_MAX / 2, .allowed = PTRDIFF_MAX / 2};
 
-enum { LIMIT_SHARE = 32 }; /* of what is left the program maps memory, too */
+enum { LIMIT_SHARE = 32 }; /* the rest of the limit is for the program's memory */
 
-/* These are bounds. They publish nothing, so every access is relaxed. */
+/* These are bounds that publish nothing, so every access is relaxed. */
 static size_t budget = CACHE_BYTES_DEFAULT, share = CACHE_BYTES_DEFAULT, granted;
 
 void allowances_init(size_t bytes)
@@ -34,7 +34,7 @@ static void change(allowance_t *allowance, ptrdiff_t by)
   __atomic_store_n(&allowance->tight, tight, __ATOMIC_RELAXED);
 }
 
-/* The steps become smaller as the budget is spent, so that late threads find some of it. */
+/* Steps shrink as the budget is spent, so that late threads get a part of it. */
 static size_t step(size_t spent)
 {
   size_t unspent = budget - min_size(budget, spent);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT
- *
- * A cache of a heap is found in four ways: by the fast path in its slot, by the slow path in its chain, by a tick in the list
- * of those that are due, and by other threads in the heap's list of those within reach. All but the slot are under
- * threads_lock. */
+ * A heap's cache is found in four ways: by the fast path in its slot, by the slow path in its chain, by a tick in the list of
+ * due caches, and by other threads in the heap's list of caches within reach. All except the slot are under threads_lock. */
 #include "thread/caches.h"
 #include "space/metadata.h"
 #include "space/sleeper.h"
@@ -21,20 +19,20 @@ static void store_slot(thread_t *thread, size_t i, struct pool_heap *heap)
   __atomic_store_n(&thread->heap_at[i], heap, BUSY_ORDER);
 }
 
-/* In any way, also in those that the fast paths do not find. */
+/* True also if the fast paths do not find it there. */
 static bool is_in_slot(const thread_t *thread, const struct pool_heap *heap)
 {
   return heap_in_slot(__atomic_load_n(&thread->heap_at[cache_slot_of(heap)], BUSY_ORDER)) == heap;
 }
 
-/* The slot may have been taken over by another heap with the same byte, whose cache stays in it. */
+/* Another heap with the same byte may have taken the slot. Its cache stays. */
 static void empty_slot(thread_t *thread, const struct pool_heap *heap)
 {
   if (is_in_slot(thread, heap))
     store_slot(thread, cache_slot_of(heap), NOT_A_HEAP);
 }
 
-/* Another thread that has claimed a cache may empty its slot just now. */
+/* The lock is needed because a thread that has claimed a cache may empty its slot at the same time. */
 void thread_empty_slots(thread_t *thread)
 {
   lock_acquire(&threads_lock);
@@ -44,14 +42,13 @@ void thread_empty_slots(thread_t *thread)
   lock_release(&threads_lock);
 }
 
-/* ---- the caches of a thread, under the lock ---- */
+/* ---- the caches of a thread, under threads_lock ---- */
 
 static heap_cache_t **chain_of(const thread_t *thread, const struct pool_heap *heap)
 {
   return &thread->chains[(uintptr_t)heap * 0x9e3779b97f4a7c15u >> (WORD_BITS - thread->chains_log2)];
 }
 
-/* Returns the first cache of `chain` or of a chain behind it. */
 static heap_cache_t *first_from(const thread_t *thread, heap_cache_t *const *chain)
 {
   heap_cache_t *const *end = thread->chains + ((size_t)1 << thread->chains_log2);
@@ -69,7 +66,7 @@ heap_cache_t *thread_next_cache(const thread_t *thread, const heap_cache_t *cach
   return cache->next ? cache->next : first_from(thread, chain_of(thread, cache->heap) + 1);
 }
 
-/* A thread that has used no heap but the default one has no chains. */
+/* A thread that has only used the default heap has no chains. */
 static heap_cache_t *find_cache(const thread_t *thread, const struct pool_heap *heap)
 {
   heap_cache_t *cache = thread->chains ? *chain_of(thread, heap) : NULL;
@@ -85,8 +82,8 @@ static void chain_enter(thread_t *thread, heap_cache_t *cache)
   *chain = cache;
 }
 
-/* Sees to it that there are as many heads as caches, so that a chain is one or two long. Without memory for more heads the
- * chains become longer. False: there are none at all. */
+/* Keeps at least as many heads as caches, so that a chain has one or two caches. Without memory for more heads the chains grow
+ * longer. Returns false if there are no chains at all. */
 static bool widen_chains(thread_t *thread)
 {
   uint32_t log2 = thread->chains_log2, more = thread->chains ? log2 + 1 : CHAINS_LEAST_LOG2;
@@ -106,7 +103,7 @@ static bool widen_chains(thread_t *thread)
   return true;
 }
 
-/* A cache enters at the end, so that a tick visits those first which have waited longest. */
+/* A cache enters at the end, so that a tick visits the longest-waiting ones first. */
 static void due_cache_enter(thread_t *thread, heap_cache_t *cache)
 {
   cache->due = true;
@@ -140,7 +137,7 @@ static void reach_enter(reach_list_t *reach, heap_cache_t *cache)
   sleeper_note();
 }
 
-/* A cache that has been flushed has nothing to reach for, so it leaves the list until its owner enters it again. */
+/* A flushed cache leaves the list until its owner enters it again. */
 static void reach_leave(heap_cache_t *cache)
 {
   if (!cache->reach_link)
@@ -151,7 +148,7 @@ static void reach_leave(heap_cache_t *cache)
   set_link(cache, NULL);
 }
 
-/* The cache leaves everything that leads to it before it is unused: another heap may get it the next moment. */
+/* Removes every reference to the cache first, because another heap may take it the next moment. */
 static void forget_cache(thread_t *thread, heap_cache_t *cache)
 {
   reach_leave(cache);
@@ -182,8 +179,7 @@ void thread_visit_cache(thread_t *thread, struct pool_heap *heap, bool forget, t
     forget_cache(thread, cache);
 }
 
-/* The thread is lost to this process, and may have had a magazine in its hands. So its magazines are forgotten, and not given
- * to the bin. */
+/* The lost thread may have been exchanging a magazine, so its magazines are forgotten, not given to the bin. */
 void thread_drop_cache(thread_t *thread, struct pool_heap *heap, bool forget)
 {
   heap_cache_t *cache = find_cache(thread, heap);
@@ -208,8 +204,8 @@ void thread_begin_tick(thread_t *thread)
   lock_release(&threads_lock);
 }
 
-/* Heaps that were destroyed since the tick began took their caches out of the list, so the list may be shorter than what is
- * left. A cache in which something remains is due again, behind all others. */
+/* Heaps destroyed since the tick began have taken their caches, so `due_left` may exceed the list. A cache that still has
+ * magazines becomes due again, behind all others. */
 void thread_tick_caches(thread_t *thread, unsigned most, threads_visit_fn *tick)
 {
   lock_acquire(&threads_lock);
@@ -224,9 +220,9 @@ void thread_tick_caches(thread_t *thread, unsigned most, threads_visit_fn *tick)
   lock_release(&threads_lock);
 }
 
-/* ---- entering one ---- */
+/* ---- entering a cache ---- */
 
-/* Caches that are unused serve any heap and any thread, so they are kept in one list. */
+/* Unused caches serve any heap and any thread, so there is one list of them. */
 static heap_cache_t *cache_take(void)
 {
   lock_acquire(&threads_lock);
@@ -242,8 +238,7 @@ static heap_cache_t *cache_of(magazines_t *magazines)
   return (heap_cache_t *)((char *)magazines - offsetof(heap_cache_t, magazines));
 }
 
-/* The cache is complete before it enters a chain, where others find it. If there is no memory for the chains, it is unused
- * again. */
+/* The cache is complete before it enters a chain, where other threads find it. Without memory for chains it is given back. */
 static bool make_magazines(thread_t *thread, struct pool_heap *heap)
 {
   heap_cache_t *cache = cache_take();
@@ -266,7 +261,7 @@ static bool make_magazines(thread_t *thread, struct pool_heap *heap)
   return room;
 }
 
-/* The cache in a slot is the heap's only if the slot says so: another heap may have taken it over. */
+/* The cache in a slot is the heap's only if the slot names the heap. */
 static magazines_t *magazines_in_slot(const thread_t *thread, const struct pool_heap *heap)
 {
   if (!is_in_slot(thread, heap))
@@ -274,7 +269,7 @@ static magazines_t *magazines_in_slot(const thread_t *thread, const struct pool_
   return &((heap_cache_t *)((char *)thread->cache_at[cache_slot_of(heap)] - offsetof(heap_cache_t, cache)))->magazines;
 }
 
-/* The slow way to the thread's cache. The lock keeps other threads from claiming it while it enters its slot and the list. */
+/* The slow way to the thread's cache. The lock keeps other threads from claiming it meanwhile. */
 static magazines_t *find_magazines(thread_t *thread, struct pool_heap *heap, bool in_slot, reach_list_t *reach)
 {
   lock_acquire(&threads_lock);
@@ -290,8 +285,8 @@ static magazines_t *find_magazines(thread_t *thread, struct pool_heap *heap, boo
   return magazines;
 }
 
-/* Comes before the thread is busy. A thread that reaches for the cache holds the lock and waits until its owner is not busy. If
- * the owner waited for the lock while busy, each would wait for the other. */
+/* Must come before the thread is busy. A thread that claims the cache holds the lock and waits until the owner is not busy, so
+ * an owner that waited for the lock while busy would deadlock. */
 static void note_use(thread_t *thread, heap_cache_t *cache)
 {
   if (likely(cache->due))
@@ -301,15 +296,15 @@ static void note_use(thread_t *thread, heap_cache_t *cache)
   lock_release(&threads_lock);
 }
 
-/* Asked when the owner is busy. A cache that is claimed is in another thread's hands until that opens the lock. One that was
- * flushed and has left the list since it was found must enter it again first, or nobody could reach for what comes into it. */
+/* Called while the owner is busy. A claimed cache belongs to another thread until that releases the lock. A cache that was
+ * flushed and left the list meanwhile must enter the list again, or no thread could reach its blocks. */
 static bool may_be_used(const heap_cache_t *cache, const reach_list_t *reach)
 {
   return !__atomic_load_n(&cache->claimed, __ATOMIC_SEQ_CST) &&
          (!reach || __atomic_load_n(&cache->reach_link, __ATOMIC_RELAXED));
 }
 
-/* If the cache was claimed just now, the lock is taken to wait until its claimer is through, and the search begins again. */
+/* If the cache was just claimed, this waits for the lock until the claim is over, and searches again. */
 magazines_t *thread_enter(thread_t *thread, struct pool_heap *heap, bool in_slot, reach_list_t *reach)
 {
   for (;;) {
@@ -338,14 +333,13 @@ static void claim(heap_cache_t *cache)
   empty_slot(cache->owner, cache->heap);
 }
 
-/* The caller has flushed its own cache. A lost thread cannot be waited for, so its caches leave the list. Each slot is emptied,
- * so that its owner comes to the slow path. True: there is a cache to flush. */
+/* Claims the caches of other threads, whose empty slots send them to the slow path. Returns whether there are any to flush. */
 static bool claim_others(const reach_list_t *reach)
 {
   bool any = false;
   for (heap_cache_t *cache = reach->first, *next; cache; cache = next) {
     next = cache->reach_next;
-    /* Its magazines may have been in that thread's hands when it was lost, so they are not flushed, now or later. */
+    /* A lost thread may have been exchanging its magazines, so they are never flushed. */
     if (cache->owner->is_lost)
       reach_leave(cache);
     if (cache->owner->is_lost || cache->owner == thread_self)
@@ -356,9 +350,8 @@ static bool claim_others(const reach_list_t *reach)
   return any;
 }
 
-/* The owner may be busy for the time of a bin's lock, which no thread holds that waits here. Or it was interrupted by a signal
- * whose handler waits for this very thread; so the wait ends. A thread that stays busy keeps its magazines, and the cache stays
- * in the list for the next time. */
+/* The owner may be busy while it waits for a bin's lock, which no waiting thread holds here. Or a signal handler that
+ * interrupted it waits for this thread, so the wait must end. A cache of a thread that stays busy stays in the list. */
 static void flush_claimed(heap_cache_t *cache, threads_visit_fn *flush)
 {
   if (!lock_flag_clears(&cache->owner->busy, 0))
@@ -367,8 +360,7 @@ static void flush_claimed(heap_cache_t *cache, threads_visit_fn *flush)
   reach_leave(cache);
 }
 
-/* Without the fence a thread that does not look busy may still be, so nothing is flushed then. The claim ends in any case.
- * Returns whether nothing is in the cache. */
+/* Without the fence, no thread is known to be idle, so nothing is flushed. Returns whether the cache is empty. */
 static bool end_claim(heap_cache_t *cache, bool fenced, threads_visit_fn *flush)
 {
   if (cache->claimed && fenced)
@@ -391,9 +383,9 @@ void threads_reach(reach_list_t *reach, threads_visit_fn *flush)
   lock_release(&threads_lock);
 }
 
-/* ---- those that nobody uses ---- */
+/* ---- unused caches ---- */
 
-/* The next cache of a thread that is within reach and may have something in it. */
+/* Returns the next cache of a thread that is within reach and may have magazines. */
 static heap_cache_t *next_within_reach(heap_cache_t *cache)
 {
   while (cache && !cache->reach_link)
@@ -401,7 +393,7 @@ static heap_cache_t *next_within_reach(heap_cache_t *cache)
   return cache;
 }
 
-/* Returns the next cache within reach of the threads of a list. `cache` NULL: the first one. */
+/* Returns the next cache within reach of a list of threads, or the first if `cache` is NULL. */
 static heap_cache_t *each_within_reach(thread_t *first, heap_cache_t *cache)
 {
   thread_t *thread = cache ? cache->owner : first;
@@ -419,7 +411,7 @@ static bool cache_is_unused(heap_cache_t *cache, unsigned looks)
   return cache->unused_for >= looks;
 }
 
-/* One fence serves all that are claimed. */
+/* One fence serves all claimed caches. */
 bool threads_reach_unused_of(thread_t *first, unsigned looks, threads_visit_fn *flush)
 {
   bool any = false, left = false;

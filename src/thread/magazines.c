@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT
- *
- * What happens when the loaded magazine is empty or full: it changes places with one of the stock, which is the thread's alone.
- * Only if the stock has none does the bin exchange one, under its lock. */
+ * The slow paths of a magazine. A loaded magazine that is empty or full is swapped with one of the thread's own stock. Only if
+ * the stock has none does the bin exchange one, under its lock. */
 #include "thread/magazines.h"
 
 enum { EXCHANGES_PER_DOUBLING = 8, MAGAZINE_DOUBLINGS = 5 };
 
 __attribute__((aligned(MAGAZINE_BYTES))) void *magazine_sentinel[MAGAZINE_WORDS];
 
-/* Every class begins with the sentinel, so that its first pop and its first push find the slow path. */
+/* Every class begins with the sentinel, so that its first pop and its first push take the slow path. */
 void magazines_init(magazines_t *magazines, cache_t *cache, unsigned number, allowance_t *allowance, bool of_heap)
 {
   *magazines = (magazines_t){
@@ -18,7 +17,7 @@ void magazines_init(magazines_t *magazines, cache_t *cache, unsigned number, all
     magazines->of[c].seen = MAGAZINE_SENTINEL;
 }
 
-/* What was in the cache is lost: this is for a new one, and for a thread that must not use its own any more. */
+/* For a new cache, and for a thread that must no longer use its own. The contents are lost. */
 void magazines_forget(cache_t *cache)
 {
   for (unsigned c = 0; c <= CLASS_CACHED; c++) {
@@ -29,14 +28,14 @@ void magazines_forget(cache_t *cache)
 
 /* ---- the allowance ---- */
 
-/* The bin's lock protects writes of both fields. They are read without it, because any value that they ever had will do. */
+/* Written under the bin's lock, and read without it, because any earlier value will do. */
 static unsigned capacity_of(const bin_t *bin) { return __atomic_load_n(&bin->magazine_capacity, __ATOMIC_RELAXED); }
 static unsigned stock_most(const bin_t *bin) { return __atomic_load_n(&bin->stock_most, __ATOMIC_RELAXED); }
 
-/* A loaded magazine has one block more beside it. */
+/* A loaded magazine has one more block beside it. */
 static size_t counted(const bin_t *bin, unsigned capacity) { return MAGAZINE_BYTES + (capacity + 1) * (size_t)bin->block_size; }
 
-/* Only the owner takes more, so only it may have to look at its allowance soon. */
+/* Only the owner adds bytes, so only the owner may have to check its allowance. */
 NOINLINE static void count_of_heap(allowance_t *allowance, ptrdiff_t bytes)
 {
   __atomic_fetch_add(&allowance->of_heaps, (size_t)bytes, __ATOMIC_RELAXED);
@@ -52,7 +51,7 @@ static inline void count_cached(magazines_t *magazines, ptrdiff_t bytes)
     allowance_use(magazines->allowance, bytes);
 }
 
-/* The magazines of a class count as if each were as large as the largest. */
+/* All magazines of a class count as much as the largest. */
 NOINLINE static void note_capacity(magazines_t *magazines, const bin_t *bin, unsigned capacity)
 {
   stock_t *stock = &magazines->of[bin->size_class];
@@ -73,20 +72,19 @@ static inline void count_new(magazines_t *magazines, const bin_t *bin, stock_t *
 
 static bool is_tight(const magazines_t *magazines) { return __atomic_load_n(&magazines->allowance->tight, __ATOMIC_RELAXED); }
 
-/* Returns how many blocks the largest magazine of the class has room for; 0: there is none. */
+/* Returns the capacity of the class's largest magazine; 0 if there is none. */
 static unsigned capacity_so_far(const magazines_t *magazines, const bin_t *bin)
 {
   uint32_t price = magazines->of[bin->size_class].price;
   return price ? (price - MAGAZINE_BYTES) / bin->block_size - 1 : 0;
 }
 
-/* Returns how large the next thread counts a magazine of the class that this one gives to the bin. */
+/* Returns the capacity at which the next thread counts a magazine of the class that this one gives to the bin. */
 static unsigned capacity_to_leave(const magazines_t *magazines, const bin_t *bin)
 {
   return likely(!is_tight(magazines)) ? capacity_of(bin) : capacity_so_far(magazines, bin);
 }
 
-/* So many of the thread's magazines are the bin's now. */
 static void count_given(magazines_t *magazines, const bin_t *bin, unsigned given)
 {
   stock_t *stock = &magazines->of[bin->size_class];
@@ -96,7 +94,7 @@ static void count_given(magazines_t *magazines, const bin_t *bin, unsigned given
     stock->price = 0, stock->exchanges = 0;
 }
 
-/* A class begins small if there are many threads. It has no stock while it is small. */
+/* A class begins small if there are many threads, and then has no stock. */
 static bool is_small(const stock_t *stock)
 {
   return threads_are_many() && stock->exchanges < EXCHANGES_PER_DOUBLING * MAGAZINE_DOUBLINGS;
@@ -105,8 +103,8 @@ static bool is_small(const stock_t *stock)
 /* Returns the capacity of the next magazine of a small class. */
 static unsigned small_capacity(stock_t *stock) { return MAGAZINE_LEAST << stock->exchanges++ / EXCHANGES_PER_DOUBLING; }
 
-/* One magazine is a part of the allowance at most. A thread that wants larger ones gets a larger allowance, if there is one.
- * With too little for a magazine of MAGAZINE_LEAST blocks the thread goes to the bin for single ones: 0. */
+/* One magazine may take 1/4 of the allowance. A thread that wants larger ones gets a larger allowance, if possible. Returns 0
+ * if there is no room for MAGAZINE_LEAST blocks; the thread then gets single blocks from the bin. */
 COLD static unsigned tight_capacity(magazines_t *magazines, const bin_t *bin, unsigned capacity)
 {
   allowance_t *allowance = magazines->allowance;
@@ -122,7 +120,7 @@ COLD static unsigned tight_capacity(magazines_t *magazines, const bin_t *bin, un
 
 /* ---- the stock ---- */
 
-/* Only full magazines come here (C2). */
+/* Only full magazines enter the stock (C2). */
 static void stock_push(stock_t *stock, void **magazine)
 {
   magazine_link(magazine, stock->full, 0);
@@ -146,7 +144,7 @@ static void stock_keep_empty(stock_t *stock, void **magazine)
   stock->empties = magazine;
 }
 
-/* Returns the floor of an empty magazine: one of the stock, which costs no lock, else one of the bin. NULL: no memory. */
+/* Returns the floor of an empty magazine, from the stock, without a lock, or from the bin. Returns NULL without memory. */
 static inline __attribute__((always_inline)) void **stock_empty(magazines_t *magazines, bin_t *bin, stock_t *stock,
                                                                 unsigned capacity)
 {
@@ -161,19 +159,18 @@ static inline __attribute__((always_inline)) void **stock_empty(magazines_t *mag
   return floor;
 }
 
-/* Loads the magazine whose entries reach up to `top`. With `top` at its floor it is an empty one. */
+/* Loads the magazine with entries up to `top`, which is the floor of an empty one. */
 static void load(loaded_t *loaded, void **top)
 {
   OWNER_STORE(loaded->top, *top);
   OWNER_STORE(loaded->below, top - 1);
 }
 
-/* Before the loaded magazine goes to the bin: another thread may have it, and give its blocks out, before this one goes on. Who
- * reads here meanwhile, or for ever in the child of a fork, must not find them. The top entry stays: it is beside. */
+/* Call it before the loaded magazine goes to the bin, from where another thread may get it and hand out its blocks. Readers
+ * must not find those here, now or in the child of a fork. The top entry stays, because it is beside the magazine. */
 static void leave_loaded(loaded_t *loaded) { OWNER_STORE(loaded->below, MAGAZINE_SENTINEL); }
 
-/* Refills the class of a thread whose allowance is tight. The thread counts the magazine that it gets, and takes a single block
- * if the allowance has no room for a magazine. */
+/* Refills a class under a tight allowance. The thread counts the magazine, or takes a single block without room for one. */
 COLD static void *refill_tight(magazines_t *magazines, bin_t *bin, void **empty)
 {
   loaded_t *loaded = &magazines->cache->of[bin->size_class];
@@ -198,15 +195,14 @@ COLD static void *refill_tight(magazines_t *magazines, bin_t *bin, void **empty)
   return block;
 }
 
-/* A magazine of the stock costs no lock, so it comes before the bin. The one that was used up stays with the thread then, for
- * its next overflow; otherwise it goes to the bin in exchange. */
+/* A magazine of the stock needs no lock, so it comes first. The thread then keeps the empty one; else the bin gets it. */
 void *magazines_refill(magazines_t *magazines, bin_t *bin)
 {
   unsigned c = bin->size_class;
   loaded_t *loaded = &magazines->cache->of[c];
   stock_t *stock = &magazines->of[c];
-  void **empty = loaded->below != MAGAZINE_SENTINEL ? loaded->below + 1 : NULL, **top; /* its floor */
-  __asm__("" : "+r"(stock)); /* or the compiler computes it again at each use */
+  void **empty = loaded->below != MAGAZINE_SENTINEL ? loaded->below + 1 : NULL, **top;
+  __asm__("" : "+r"(stock)); /* keeps the compiler from computing it again at each use */
   if (stock->full) {
     top = magazine_last(stock_pop(stock));
     if (empty)
@@ -238,8 +234,7 @@ static void load_two(loaded_t *loaded, void **floor, void *first, void *second)
   OWNER_STORE(loaded->below, floor);
 }
 
-/* Says whether the allowance has room for one magazine more. A stock that grew beyond it would cost the other classes theirs.
- */
+/* Returns whether the allowance has room for one more magazine. A larger stock would take room from other classes. */
 static inline bool allows_magazine(const magazines_t *magazines, const stock_t *stock)
 {
   allowance_t *allowance = magazines->allowance;
@@ -247,16 +242,16 @@ static inline bool allows_magazine(const magazines_t *magazines, const stock_t *
          (allowance_grow(allowance) && allowance->left >= (ptrdiff_t)stock->price);
 }
 
-/* Runs if the stock is full, if it has no empty magazine, or if no magazine is loaded. Without memory for an empty magazine a
- * full one goes to the bin and is empty afterwards, so that the system refuses once for each magazine, not for each block. If
- * there is not even a full one, the block goes to the bin alone. `left` is the capacity that a magazine left to the bin has. */
+/* Runs if the stock is full, if it has no empty magazine, or if no magazine is loaded. Without memory for an empty magazine, a
+ * full one goes to the bin and comes back empty, so the system refuses once for each magazine, not for each block. If there is
+ * no full one either, the block goes to the bin alone. `left` is the capacity that a magazine left to the bin has. */
 static inline __attribute__((always_inline)) void exchange_full(magazines_t *magazines, bin_t *bin, void *block,
                                                                 unsigned capacity, unsigned most, unsigned left)
 {
   loaded_t *loaded = &magazines->cache->of[bin->size_class];
   stock_t *stock = &magazines->of[bin->size_class];
   void **full = loaded->below, **floor = NULL, **given = NULL;
-  __asm__("" : "+r"(stock)); /* or the compiler computes it again at each use */
+  __asm__("" : "+r"(stock)); /* keeps the compiler from computing it again at each use */
   if (full == MAGAZINE_SENTINEL || (stock->count < most && (stock->empties || allows_magazine(magazines, stock))))
     floor = stock_empty(magazines, bin, stock, capacity);
   if (!floor) {
@@ -276,7 +271,7 @@ static inline __attribute__((always_inline)) void exchange_full(magazines_t *mag
   if (full != MAGAZINE_SENTINEL)
     stock_push(stock, magazine_of(full));
   load_two(loaded, floor, loaded->top, block);
-  /* The class has shrunk since, and with it the stock that it may have. One magazine goes each time, until that is so. */
+  /* The class has shrunk, and its stock with it. One magazine goes each time. */
   if (stock->count > most) {
     given = stock_pop(stock);
     magazine_link(given, NULL, left);
@@ -285,8 +280,7 @@ static inline __attribute__((always_inline)) void exchange_full(magazines_t *mag
   }
 }
 
-/* Exchanges a full magazine of a thread whose allowance is tight. The single block goes to the bin if the allowance has no room
- * for a magazine. */
+/* Exchanges a full magazine under a tight allowance. Without room for a magazine, the block goes to the bin alone. */
 COLD static void overflow_tight(magazines_t *magazines, bin_t *bin, void *block)
 {
   unsigned capacity = tight_capacity(magazines, bin, capacity_of(bin));
@@ -309,7 +303,7 @@ NOINLINE static void overflow_to_bin(magazines_t *magazines, bin_t *bin, void *b
     exchange_full(magazines, bin, block, capacity, stock_most(bin), capacity);
 }
 
-/* The common case needs nothing of the bin: the stock has room, and an empty magazine. */
+/* The common case does not need the bin: the stock has room, and an empty magazine. */
 void magazines_overflow(magazines_t *magazines, bin_t *bin, void *block)
 {
   loaded_t *loaded = &magazines->cache->of[bin->size_class];
@@ -324,7 +318,7 @@ void magazines_overflow(magazines_t *magazines, bin_t *bin, void *block)
   load_two(loaded, magazine_floor(empty, capacity_of(bin)), loaded->top, block);
 }
 
-/* The empty magazines go back too: another thread may need one just now. Returns how many went. */
+/* Gives full magazines beyond `keep`, and all empty ones, which another thread may need, to the bin. Returns how many. */
 static unsigned stock_give(magazines_t *magazines, bin_t *bin, unsigned keep)
 {
   stock_t *stock = &magazines->of[bin->size_class];
@@ -342,7 +336,7 @@ static unsigned stock_give(magazines_t *magazines, bin_t *bin, unsigned keep)
   return given;
 }
 
-/* The top entry stands beside the magazine, which may have no word left for it, so it goes back by itself. */
+/* The top entry is beside the magazine, which may have no word left for it, so it goes back alone. */
 void magazines_flush(magazines_t *magazines, bin_t *bin)
 {
   unsigned c = bin->size_class, given = stock_give(magazines, bin, 0);
@@ -363,7 +357,7 @@ void magazines_flush(magazines_t *magazines, bin_t *bin)
     count_given(magazines, bin, given);
 }
 
-/* The entries are of blocks that have ended, so none of them goes back to a slab. */
+/* The blocks of the entries have ended, so none goes back to a slab. */
 void magazines_drop(magazines_t *magazines, bin_t *bin)
 {
   unsigned c = bin->size_class, given = 0;
@@ -382,8 +376,7 @@ void magazines_drop(magazines_t *magazines, bin_t *bin)
     count_given(magazines, bin, given);
 }
 
-/* A class whose magazine is just where it was at the last tick was not used, and is flushed. Of one that was used go the full
- * magazines that were never reached. */
+/* A class whose `below` has not moved was unused, and is flushed. Used classes give up magazines that were never reached. */
 void magazines_tick(magazines_t *magazines, bin_t *bin)
 {
   stock_t *stock = &magazines->of[bin->size_class];
@@ -391,7 +384,7 @@ void magazines_tick(magazines_t *magazines, bin_t *bin)
   bool idle = below != MAGAZINE_SENTINEL && below == stock->seen;
   if (idle)
     magazines_flush(magazines, bin);
-  else if (stock->magazines && !is_tight(magazines)) /* a tight thread counts each magazine as it gets it */
+  else if (stock->magazines && !is_tight(magazines)) /* a tight thread counts each magazine when it gets it */
     note_capacity(magazines, bin, capacity_of(bin));
   if (!idle && stock->low)
     count_given(magazines, bin, stock_give(magazines, bin, stock->count - stock->low));

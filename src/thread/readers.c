@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: MIT
- *
- * Other threads read a thread's magazines while their owner goes on. */
+ * Lets other threads read a thread's magazines while the owner uses them. */
 #include "thread/magazines.h"
 
-/* Readers beside the owner read whole words, which may change at any moment; what they find is exact when the owner is quiet.
- * So the loads are volatile, and the thread sanitizer is not asked about them. The links change too. They may lead a reader
- * into other magazines, but nowhere else, and not for ever.
+/* Readers load whole words, which may change at any moment; results are exact while the owner is in no call. Links change too.
+ * They may lead a reader into other magazines, but nowhere else, and not forever.
  *
- * A block that is live all the while is never found. It was popped before the reader came, so it can only be in a word that is
- * old. From a pointer that the reader has loaded since, each way down meets a NULL before such a word: what the record lists is
- * nobody else's (leave_loaded()), below a floor is a NULL, an empty magazine ends with one, and what the slabs fill was
- * cleared. */
+ * A block that is live throughout is never found. It was popped before the reader came, so only old words can hold it. A reader
+ * that follows a pointer loaded since meets a NULL before such a word: the magazines of a record belong to no other thread
+ * (leave_loaded()), a NULL is below each floor, an empty magazine ends with one, and the slabs clear a magazine before they
+ * fill it. */
 
 typedef void visit_fn(const void *block, void *context);
 
-/* Visits entries from `top` down. Word 0 ends the visit if the NULL below the entries was missed. */
+/* Visits entries from `top` down. The visit ends at word 0 if it missed the NULL below the entries. */
 READS_BESIDE_OWNER static size_t each_entry(void *volatile *top, visit_fn *visit, void *context)
 {
   size_t n = 0;
@@ -24,7 +22,6 @@ READS_BESIDE_OWNER static size_t each_entry(void *volatile *top, visit_fn *visit
   return n;
 }
 
-/* Visits all entries of a class, and returns how many there are. */
 READS_BESIDE_OWNER static size_t each(const magazines_t *magazines, unsigned c, visit_fn *visit, void *context)
 {
   const volatile loaded_t *loaded = &magazines->cache->of[c];
@@ -42,7 +39,7 @@ READS_BESIDE_OWNER static size_t each(const magazines_t *magazines, unsigned c, 
   return n + 1 + each_entry(below, visit, context);
 }
 
-/* A pop or a push moves both words of its class. */
+/* A pop or a push changes both words of its class. */
 READS_BESIDE_OWNER uint64_t magazines_stamp(const magazines_t *magazines)
 {
   uint64_t stamp = 0;
@@ -53,7 +50,7 @@ READS_BESIDE_OWNER uint64_t magazines_stamp(const magazines_t *magazines)
   return stamp;
 }
 
-/* A loaded magazine counts even if it is empty: only a flush gives it back. */
+/* A loaded magazine counts even if it is empty, because only a flush gives it back. */
 READS_BESIDE_OWNER bool magazines_any(const magazines_t *magazines)
 {
   for (unsigned c = 1; c <= CLASS_CACHED; c++) {

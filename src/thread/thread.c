@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: MIT
- *
- * A thread's record begins at its first slow path (thread_start()) and ends in the destructor of a key (thread_end()). In
- * between it is in the list of live ones; after a fork, in the child, in that of lost ones. */
+ * A thread's record begins at its first slow path (thread_start()) and ends in the destructor of a key (thread_end()).
+ * Meanwhile it is in the list of live records or, in the child of a fork, of lost ones. */
 #include "thread/thread.h"
 #include "base/shared.h"
 #include "space/metadata.h"
 
-/* A thread that only frees looks for a record twice for each block. At its end glibc frees up to 40 MiB of stacks: 2,000 of
- * them, with four blocks each. */
+/* A free without a record asks for one twice. At a thread's end glibc frees up to 2,000 stacks, with four blocks each. */
 enum { FREES_ALONE = 16384 };
 
 #define NO_MAGAZINES [0 ... CLASS_CACHED] = {.below = MAGAZINE_SENTINEL}
 
-/* Where a thread has the default heap's cache (magazines.h): in its own block, or in its record. */
+/* The default heap's cache is in thread-local memory or in the thread's record (magazines.h). */
 #ifdef TIDEPOOL_CACHE_IN_TLS
 NAMED_IN_ASSEMBLY THREAD_LOCAL cache_t default_cache = {.of = {NO_MAGAZINES}};
 enum { RECORD_BYTES = sizeof(thread_t) };
@@ -20,7 +18,7 @@ static cache_t *own_cache(thread_t *thread) { return (void)thread, &default_cach
 static void use_cache(cache_t *cache) { (void)cache; }
 static void leave_cache(void) { magazines_forget(&default_cache); }
 
-/* The fast paths have an address that cannot change, so what is there moves. It moves back to where it was. */
+/* The fast paths use a fixed address, so the contents move away from it, and back. */
 static cache_t *hidden_cache(thread_t *thread)
 {
   if (!thread->hidden)
@@ -39,8 +37,8 @@ static cache_t *hidden_cache(thread_t *thread) { return own_cache(thread); }
 
 static thread_t no_thread = {.heap_at = {NOT_A_HEAP}};
 THREAD_LOCAL thread_t *thread_self = &no_thread;
-static THREAD_LOCAL bool without;         /* a record: the thread is ending, or its end could not be arranged */
-static THREAD_LOCAL uint16_t frees_alone; /* of a thread without a record, beside others */
+static THREAD_LOCAL bool without;         /* a record: the thread is ending, or its end cannot be observed */
+static THREAD_LOCAL uint16_t frees_alone; /* frees of a thread without a record, in a process with several threads */
 
 static void (*end_thread)(void), (*end_last)(void);
 static void (*flush_own)(thread_t *thread), (*flush_thread)(thread_t *thread);
@@ -49,7 +47,7 @@ bool threads_default_is_reached;
 static uint8_t next_number;
 static uint32_t count;
 
-/* A division by the count follows, so without a thread it is 1. */
+/* At least 1, because it is a divisor. */
 static void count_threads(void)
 {
   __atomic_store_n(&bin_threads, count ? count : 1, __ATOMIC_RELAXED);
@@ -58,7 +56,7 @@ static void count_threads(void)
 
 /* ---- records ---- */
 
-/* Records of threads that have ended are used first. They are never given back (T1). */
+/* Reuses records of ended threads, which are never freed (T1). */
 static thread_t *thread_record_take(void)
 {
   lock_acquire(&threads_lock);
@@ -84,7 +82,6 @@ static void live_enter(thread_t *thread)
   lock_release(&threads_lock);
 }
 
-/* The record is used again for the next thread that begins, and is never unmapped. */
 static void live_leave(thread_t *thread)
 {
   thread_forget_caches(thread);
@@ -107,7 +104,7 @@ static void thread_end(void *argument)
   without = true;
   end_thread();
   flush_own(thread);
-  lock_acquire(&threads_lock); /* a heap that is being destroyed meanwhile takes its caches first, or finds them flushed */
+  lock_acquire(&threads_lock); /* a concurrent destruction of a heap takes its caches first, or finds them flushed */
   flush_thread(thread);
   leave_cache();
   live_leave(thread);
@@ -134,7 +131,7 @@ void threads_init(void (*end)(void), void (*own)(thread_t *thread), void (*flush
   threads_can_be_reached = os_can_fence_others();
 }
 
-/* Makes the calling thread's record. NULL: there is no memory, or nobody would flush its magazines at its end. */
+/* Makes the calling thread's record. Returns NULL if there is no memory, or no way to flush its magazines when it ends. */
 COLD static thread_t *thread_start(void)
 {
   thread_t *thread = thread_record_take();
@@ -150,15 +147,15 @@ COLD static thread_t *thread_start(void)
   live_enter(thread);
   bool alone = os_single_threaded();
   use_cache(thread->default_magazines.cache);
-  thread_self = thread; /* first: arranging the end may allocate */
-  /* The memory of the thread that was there alone lasts as long as the process, so that one may go on where its end cannot be
-   * arranged. Nobody else may: the system takes a thread's memory when it ends, with what the manager has there. */
+  thread_self = thread; /* first, because registering the end may allocate */
+  /* The thread-local memory of the only thread lasts as long as the process, so it may continue if its end cannot be observed.
+   * Other threads must not: their thread-local memory, with the manager's data, is freed when they end. */
   if (!os_thread_on_exit(thread) && !alone)
     thread_end(thread);
   return without ? NULL : thread;
 }
 
-/* A thread that has ended, or whose end cannot be arranged, gets no record again: nobody would flush it. */
+/* A thread that has ended, or whose end cannot be observed, never gets another record, which would not be flushed. */
 thread_t *thread_current(void)
 {
   thread_t *thread = thread_self;
@@ -167,9 +164,9 @@ thread_t *thread_current(void)
   return without ? NULL : thread_start();
 }
 
-/* A thread that has only freed so far waits for its record if it may be at its end. The system is asked once; after that the
- * frees are counted. A process with one thread has no thread that has ended. Without the question, every thread that only frees
- * would go to the bins for its first blocks, at 95 ns for each instead of 4. */
+/* A thread that has only freed so far gets no record if it may be at its end. One system call tests that, and then frees are
+ * counted. In a process with one thread, no thread has ended. Without the test, every thread that only frees would take its
+ * first blocks to the bins, at 95 ns each instead of 4 ns. */
 COLD static thread_t *start_to_free(void)
 {
   bool waits = !os_single_threaded() && !without && frees_alone < FREES_ALONE && (frees_alone || os_thread_may_be_over());
@@ -185,7 +182,7 @@ thread_t *thread_current_to_free(void)
 
 /* ---- counting ---- */
 
-/* Others that look for a block meanwhile find it in one place or the other, under threads_lock. */
+/* Other threads that search a block meanwhile find it in one of the two places, under threads_lock. */
 static void move_cache(thread_t *thread, cache_t *to)
 {
   cache_t *from = thread->default_magazines.cache;
@@ -265,8 +262,8 @@ thread_t *threads_first_lost(void) { return lost; }
 thread_t *const *threads_list(void) { return &live; }
 thread_t *const *threads_lost_list(void) { return &lost; }
 
-/* The thread's loaded magazines stand in its own thread-local memory, which the next thread may be given. So they are copied;
- * without memory for the copy they are not counted. */
+/* The loaded magazines are in thread-local memory, which the next thread may get. Without memory for a copy, they do not
+ * count. */
 static void lose(thread_t *thread)
 {
   static cache_t nothing;

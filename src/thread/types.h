@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- *
- * What is known of a thread: its magazines, those of each heap, and its spares. */
+ * The record of a thread: its magazines of each heap, and its spares. */
 #ifndef THREAD_TYPES_H
 #define THREAD_TYPES_H
 
@@ -13,31 +12,31 @@ typedef struct heap_cache {
   struct pool_heap *heap;
   struct heap_cache *next; /* of the same chain, or unused */
   struct heap_cache *due_next, *due_previous;
-  bool due;     /* for a tick of its thread: something may be in it. Changed by its owner and the heap's end */
+  bool due;     /* for a tick of its thread: it may have magazines. Changed by its owner and the heap's end */
   bool claimed; /* by another thread that flushes it */
   struct thread *owner;
-  uint64_t stamp;                              /* of its magazines, as others saw them last, and */
-  uint32_t unused_for;                         /* for how many looks that was so. Under threads_lock */
-  struct heap_cache *reach_next, **reach_link; /* in the heap's list of caches within reach; link NULL: it is in no list */
+  uint64_t stamp;                              /* of its magazines, as other threads last saw them */
+  uint32_t unused_for;                         /* looks since the stamp changed. Under threads_lock */
+  struct heap_cache *reach_next, **reach_link; /* in the heap's list of caches within reach; link NULL: in no list */
   magazines_t magazines;
   cache_t cache;
 } heap_cache_t;
 
-/* A heap's caches that may have something in them: those that were entered since they were last emptied. Under threads_lock. */
+/* A heap's caches that may have magazines: those entered since they were last emptied. Under threads_lock. */
 typedef struct reach_list {
   heap_cache_t *first;
 } reach_list_t;
 
-/* Large runs of the default heap that the thread has freed and keeps for its next blocks of the same length. */
+/* Large runs of the default heap that the thread has freed and keeps for blocks of the same length. */
 enum {
-  SPARE_UNITS_MOST = 16, /* the length of the longest: 1 MiB */
-  SPARE_DEPTH = 4        /* how many of one length */
+  SPARE_UNITS_MOST = 16, /* the longest: 1 MiB */
+  SPARE_DEPTH = 4        /* of one length */
 };
 typedef struct spares {
   run_t *of[SPARE_UNITS_MOST][SPARE_DEPTH];
   uint8_t count[SPARE_UNITS_MOST];
   uint8_t low[SPARE_UNITS_MOST];  /* the fewest since the last tick */
-  size_t live_blocks, live_bytes; /* what is to be added to the default heap's figures, modulo 2^64. The owner's to write */
+  size_t live_blocks, live_bytes; /* to be added to the default heap's figures, modulo 2^64. Only the owner writes them */
 } spares_t;
 
 static inline size_t thread_spare_units(const spares_t *spares)
@@ -48,9 +47,9 @@ static inline size_t thread_spare_units(const spares_t *spares)
   return units;
 }
 
-/* Where pool_heap_alloc() finds the cache of a heap: by a byte of the heap's address. Another heap with the same byte takes the
- * slot over; the chains below have them all. No heap has the address NOT_A_HEAP, which keeps NULL out of its slot, 0. A heap
- * whose magazines others may reach for has its address and one in its slot; in a thread that counts, there are two more. */
+/* pool_heap_alloc() finds the cache of a heap by a byte of the heap's address. Another heap with the same byte takes over the
+ * slot; the chains below have all caches. NOT_A_HEAP, the address of no heap, keeps NULL out of slot 0. The slot has the heap's
+ * address, plus 1 if other threads may flush the magazines, plus 2 if the thread counts. */
 enum { CACHE_SLOTS = 256, HEAP_ALIGNMENT_LOG2 = 8 };
 #define NOT_A_HEAP ((struct pool_heap *)-1)
 static inline size_t cache_slot_of(const struct pool_heap *heap) { return (uint8_t)((uintptr_t)heap >> HEAP_ALIGNMENT_LOG2); }
@@ -64,49 +63,49 @@ static inline const struct pool_heap *heap_in_slot(const struct pool_heap *slot)
   return (const struct pool_heap *)((uintptr_t)slot & ~(uintptr_t)3);
 }
 
-/* What was wrong with the thread's last wrong argument (heap/invalid.h): the numbers, and the text once it was asked for. It
- * lies where the record has room that is not touched else. */
+/* The error of the thread's last invalid argument (heap/invalid.h): its numbers, and the text once it was requested. It is at
+ * the end of the record, in memory that is otherwise untouched. */
 enum { INVALID_TEXT_SIZE = 256 };
 typedef struct thread_invalid {
   uintptr_t numbers[3];
   char text[INVALID_TEXT_SIZE];
 } thread_invalid_t;
 
-/* What every thread uses stands first, in one page. Of the rest a thread that has no heap touches nothing. */
+/* The fields that every thread uses come first, in one page. Threads without own heaps do not touch the others. */
 typedef struct thread {
   bool busy;            /* with the magazines of a heap in `chains` */
   uint8_t number;       /* modulo 256 */
   bool is_lost;         /* to this process, the child of a fork */
-  uint32_t sample_left; /* blocks up to the next sample, and with it; 0: not drawn yet */
-  uint32_t counts;      /* for which profile the thread counts what it allocates; 0: for none */
-  uint64_t count_left;  /* bytes up to the next block that is in that profile, and with its first */
-  uint64_t looked_ms;   /* when it last let go of idle magazines */
+  uint32_t sample_left; /* blocks up to and including the next sample; 0: not drawn yet */
+  uint32_t counts;      /* the profile for which the thread counts its allocations; 0: none */
+  uint64_t count_left;  /* bytes up to the next block in that profile, including its first */
+  uint64_t looked_ms;   /* when it last gave up idle magazines */
   allowance_t allowance;
   struct thread *next, *previous;
-  cache_t *ready; /* default_magazines.cache, if the fast paths find it */
+  cache_t *ready; /* default_magazines.cache if the fast paths find it, or NULL */
   magazines_t default_magazines;
   spares_t spares;
-  heap_cache_t **chains; /* its caches, by the heap's address: as many heads as caches, or more. Under threads_lock */
-  uint32_t chains_log2;  /* how many heads */
+  heap_cache_t **chains; /* hash table of its caches by heap address, with no fewer heads than caches. Under threads_lock */
+  uint32_t chains_log2;  /* of the number of heads */
   uint32_t cache_count;
-  heap_cache_t *due_first, *due_last; /* those with something in them, the next to be ticked first. Under threads_lock */
+  heap_cache_t *due_first, *due_last; /* caches that may have magazines, the next to be ticked first. Under threads_lock */
   uint32_t due_count;
-  uint32_t due_left; /* of those that were there when the tick began. The owner's alone */
-  cache_t *hidden; /* where fast paths do not find the default heap's cache, if that is another place; kept for the next time */
-  struct pool_heap *heap_at[CACHE_SLOTS]; /* the first is written to when the record is made */
+  uint32_t due_left; /* left of those that were due when the tick began. Only the owner uses it */
+  cache_t *hidden;   /* the default heap's cache while it is hidden from the fast paths; kept for the next time */
+  struct pool_heap *heap_at[CACHE_SLOTS]; /* slot 0 is written when the record is made */
   cache_t *cache_at[CACHE_SLOTS];
   thread_invalid_t invalid;
 } thread_t;
 
-/* The calling thread's record. Before the thread has one, and after its end, this is a record with nothing in it. */
+/* The calling thread's record, or an empty record before the thread has one and after its end. */
 extern INTERNAL THREAD_LOCAL thread_t *thread_self;
 
 static inline bool thread_is_usable(const thread_t *thread) { return thread->default_magazines.cache != NULL; }
 
-/* The same, and the thread does not count: what its fast paths leave is an empty magazine or a full one. */
+/* The thread is usable, and its fast paths are in use: they leave an empty magazine or a full one. */
 static inline bool thread_is_ready(const thread_t *thread) { return thread->ready != NULL; }
 
-/* The lists of threads, and the caches of each. */
+/* Protects the lists of threads, and the caches of each. */
 extern lock_t threads_lock;
 
 #endif

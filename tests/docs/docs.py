@@ -15,6 +15,7 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True   # the source tree stays as it is
+import folders
 import pages
 
 SKIPPED = re.compile(r"(^|/)(\.|build|bench-results|subprojects)")
@@ -26,7 +27,7 @@ FILE = re.compile(r"[\w./-]+\.(?:c|h|hpp|cc|cpp|py|inc|map|golden|build|md)$")
 INVARIANT = re.compile(r"\b[A-Z][0-9]\b")
 STATED = re.compile(r"^(?: \*\s+|/\* )([A-Z][0-9]) ", re.M)
 # docs/experiments.md is not among them: what it names may be gone.
-NAMING = ["docs/DESIGN.md", "src/README.md", "CONTRIBUTING.md", "README.md"]
+NAMING = ["docs/DESIGN.md", "CONTRIBUTING.md", "README.md"]   # and those of src and tests/check
 LINE_MOST = 100
 SOURCE_MOST = 128
 PARAGRAPH_MOST = 6
@@ -92,19 +93,20 @@ def stale_code(root):
             yield f"CONTRIBUTING.md: no source has this: {block.splitlines()[0]}"
 
 
-def is_file(root, name):
-    return any((root / folder / name).exists() for folder in (".", "src", "include/tidepool", "tests", "tests/unit", "docs"))
+def is_file(root, text, name):
+    places = (".", "src", "include/tidepool", "tests", "tests/unit", "docs", pathlib.PurePath(text).parent)
+    return any((root / place / name).exists() for place in places)
 
 
 def unknown_names(root):
     known, files = words(root), {path.name for path in source_files(root)}
-    for text in NAMING:
+    for text in NAMING + [path.relative_to(root).as_posix() for path in folders.readmes(root)]:
         content = CODE_BLOCK.sub("", (root / text).read_text())
         for span in SPAN.findall(content):
             if "NAME" in span:
                 continue
             if FILE.match(span):
-                if not is_file(root, span) and span not in files:
+                if not is_file(root, text, span) and span not in files:
                     yield f"{text}: there is no file {span}"
             elif not re.search(r"[/ =%-]", span.replace("->", ".")):
                 for name in IDENTIFIER.findall(span):
@@ -119,29 +121,19 @@ def stated_invariants(root):
 def wrong_invariants(root):
     stated, design = stated_invariants(root), (root / "docs/DESIGN.md").read_text()
     named = set(INVARIANT.findall(design))
-    check = "".join(file.read_text() for file in sorted((root / "src/check").glob("*.c")))
+    check = "".join(file.read_text() for file in sorted((root / "tests/check").glob("*.c")))
     for name in sorted(named - set(stated)):
         yield f"docs/DESIGN.md: no header of src states {name}"
     for name in sorted(set(stated) - named):
         yield f"docs/DESIGN.md: {name} of {stated[name]} is not there"
     for name, row in re.findall(r"^\| ([A-Z][0-9]) \| (.*)$", design, re.M):
         if f'"{name}"' not in check:
-            yield f"src/check does not assert {name}"
+            yield f"tests/check does not assert {name}"
         if f"`{stated.get(name)}`" not in row:
             yield f"docs/DESIGN.md: {name} is stated in {stated.get(name)}"
         for function in re.findall(r"`(\w+)`", row.rsplit("|", 2)[1]):
             if not re.search(rf"\b{function}\(", check):
-                yield f"docs/DESIGN.md: {name}: src/check has no {function}"
-
-
-def unlisted_sources(root):
-    """Each file of src has a line in its README; the header's stands for the .c of the same name."""
-    listed = set(SPAN.findall((root / "src/README.md").read_text()))
-    for path in sorted((root / "src").rglob("*")):
-        name = path.relative_to(root / "src").as_posix()
-        names = {name, str(pathlib.PurePath(name).with_suffix(".h"))}
-        if path.is_file() and path.suffix != ".md" and not names & listed:
-            yield f"src/README.md: {name} has no line"
+                yield f"docs/DESIGN.md: {name}: tests/check has no {function}"
 
 
 # Where each figure of pool_stats_t has its line. The command reports neither of two, which only pool_heap_largest() explains.
@@ -306,10 +298,17 @@ GOOD = {
     "docs/DESIGN.md": "# D\n## The `b`\n## Invariants\n| A1 | x | `slab.h` | `check_a` |\n[e](experiments.md#depots)\n",
     "docs/experiments.md": "# E\n## Depots\n`gone_name`\n[d](DESIGN.md#the-b)\n",
     "CONTRIBUTING.md": "`bin_take`\n```c\nvoid bin_take(void);\n```\n",
-    "src/README.md": "`bin/slab.h` `check/check.c` `missing_c`\n",
+    "src/README.md": "`bin/slab.h` `missing_c`\n| call |\n| `bin_take` | `gone_file` |\n"
+                     "| file |\n| `all.map`, `meson.build` | x |\n",
+    "src/all.map": "gone_file\n",
+    "src/meson.build": "",
+    "src/bin/README.md": "# bin\n| file |\n|---|\n| `slab.h` | x |\n| `hot/ask.c`: `hot/told.c` | x |\n",
+    "src/bin/hot/ask.c": "",
+    "src/bin/hot/told.c": "",
+    "tests/check/README.md": "# check\n| file |\n| `check.c` | x |\n",
     "src/bin/slab.h": "/*\n *   A1 holds\n */\nvoid bin_take(void); int missing_c;\n",
     "src/bin/slab.c": "",
-    "src/check/check.c": 'void check_a(void) { say("A1"); }\n',
+    "tests/check/check.c": 'void check_a(void) { say("A1"); }\n',
     "docs/tidepool-cpp.3": ".Sh NAME\n.Nm tidepool-cpp\n.Sh SYNOPSIS\n.In tidepool/tidepool.hpp\npail fill\n.Xr tidepool 3\n",
     "docs/tidepool.3": ".Sh NAME\n.Nm tidepool\n.Sh SEE ALSO\n.It Xr tidepool-cpp 3\n.Xr tidepool-jug 3 ,\n",
     "docs/tidepool-jug.3": JUG_PAGE,
@@ -339,9 +338,17 @@ BAD = [
     ("docs/experiments.md", "[d](DESIGN.md#c)", broken_links, "no such heading"),
     ("docs/DESIGN.md", "A1 and A2", wrong_invariants, "no header of src states A2"),
     ("src/bin/slab.h", "/*\n *   A1 holds\n *   A2 too\n */", wrong_invariants, "A2 of slab.h"),
-    ("src/check/check.c", "void check_a(void) {}", wrong_invariants, "does not assert A1"),
-    ("src/check/check.c", 'void check_b(void) { say("A1"); }', wrong_invariants, "no check_a"),
-    ("src/more.c", "", unlisted_sources, "more.c has no line"),
+    ("tests/check/check.c", "void check_a(void) {}", wrong_invariants, "tests/check does not assert A1"),
+    ("tests/check/check.c", 'void check_b(void) { say("A1"); }', wrong_invariants, "no check_a"),
+    ("src/more.c", "", folders.unlisted_sources, "src/README.md: more.c has no line"),
+    ("src/bin/more.c", "", folders.unlisted_sources, "src/bin/README.md: more.c has no line"),
+    ("src/bin/hot/more.c", "", folders.unlisted_sources, "src/bin/README.md: hot/more.c has no line"),
+    ("tests/check/more.h", "", folders.unlisted_sources, "tests/check/README.md: more.h has no line"),
+    ("src/bin/README.md", "`slab.h` `hot/ask.c` `hot/told.c`\n", folders.unlisted_sources, "README.md: slab.h has no line"),
+    ("src/bin/README.md", "| file |\n| `ask.c` | x |\n", folders.unlisted_sources, "a line is of ask.c, which is not there"),
+    ("src/bin/README.md", "# bin\n`slob.c`\n", unknown_names, "src/bin/README.md: there is no file slob.c"),
+    ("src/bin/README.md", "a line\n" * 41, folders.long_readmes, "src/bin/README.md: 41 lines, more than 40"),
+    ("src/README.md", "a line\n" * 81, folders.long_readmes, "src/README.md: 81 lines, more than 80"),
     (CPP_HEADER, "class jug {\n};\n", missing_from_cpp_manual, "jug of include/tidepool/tidepool.hpp is not there"),
     (CPP_HEADER, "class pail {\n public:\n  [[nodiscard]] int *pour() const noexcept { return w(); }\n",
      missing_from_cpp_manual,
@@ -376,9 +383,8 @@ def problems_of(files, check):
 
 
 def self_test():
-    for check in (broken_links, unknown_names, wrong_invariants, unlisted_sources, stale_code, long_prose, wide_headers,
-                  long_readme, other_figures,
-                  missing_from_cpp_manual, pages.wrong_pages):
+    for check in (broken_links, unknown_names, wrong_invariants, folders.unlisted_sources, stale_code, long_prose, wide_headers,
+                  long_readme, folders.long_readmes, other_figures, missing_from_cpp_manual, pages.wrong_pages):
         found = problems_of(GOOD, check)
         if found:
             sys.exit(f"good texts: {found}")
@@ -399,9 +405,9 @@ def self_test_figures():
 EXAMPLES = {"example": ("README.md", "c"), "example-cpp": ("docs/heaps.md", "cpp")}
 CHECKS = {
     "links": [broken_links],
-    "names": [missing_figures, unknown_names, wrong_invariants, unlisted_sources, stale_code],
+    "names": [missing_figures, unknown_names, wrong_invariants, folders.unlisted_sources, stale_code],
     "manual": [pages.wrong_pages, missing_from_manual, missing_from_cpp_manual],
-    "prose": [long_prose, wide_headers, long_readme, other_figures],
+    "prose": [long_prose, wide_headers, long_readme, folders.long_readmes, other_figures],
 }
 
 

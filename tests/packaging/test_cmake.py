@@ -192,7 +192,8 @@ class SameAsMeson(sandbox.Folder):
             if library and source.is_relative_to(SOURCE / "src"):
                 options = {word for word in words[1:] if word.startswith("-") and not OF_A_BUILD.match(word)}
                 standard = {word for word in words if word.startswith("-std")}
-                found.setdefault(library, {})[str(source.relative_to(SOURCE))] = options | standard
+                level = {"-Os"} & set([word for word in words if word.startswith("-O")][-1:])
+                found.setdefault(library, {})[str(source.relative_to(SOURCE))] = options | standard | level
         return found
 
     def linked(self, build, name):
@@ -206,8 +207,9 @@ class SameAsMeson(sandbox.Folder):
         run("meson", "setup", meson, SOURCE, "-Dprobes=disabled", folder=self.folder)
         run("cmake", "-G", "Ninja", "-S", SOURCE, "-B", cmake, "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=ON",
             "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", folder=self.folder)
-        of_meson = self.compiled(meson, [(r"libtidepool-objects\.a", "tidepool"), (r"libtidepool-debug-objects\.a", "debug"),
-                                         (r"libtidepool-malloc(-objects\.a|\.so)", "malloc"),
+        of_meson = self.compiled(meson, [(r"libtidepool-(fast|small)-objects\.a", "tidepool"),
+                                         (r"libtidepool-debug-objects\.a", "debug"),
+                                         (r"libtidepool-malloc(-(fast|small)-objects\.a|\.so)", "malloc"),
                                          (r"libtidepool-malloc-debug-objects\.a", "malloc_debug")])
         of_cmake = self.compiled(cmake, [(r"tidepool_(plain_)?objects\.dir", "tidepool"),
                                          (r"tidepool_debug_objects\.dir", "debug"), (r"tidepool_malloc\.dir", "malloc"),

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Atomic operations of the profile `embedded`, which every file of it includes first. A small processor has no instruction for
- * many of them, and its compiler would call a library. What changes a word here is done under the firmware's lock. What has 64
- * bits and is read without it may be read in halves: those are counters, which are right but for the moment at which one
- * reaches 2^32. */
+ * Atomic operations of the profile `embedded`, which every file of it includes first. A small processor lacks instructions for
+ * many of them, and its compiler would call a library. Read-modify-write operations take the firmware's lock. Plain reads of
+ * 64-bit counters may see halves of two values, and are wrong only when a counter passes 2^32. */
 #ifndef OS_EMBEDDED_ATOMICS_H
 #define OS_EMBEDDED_ATOMICS_H
 
@@ -19,7 +18,7 @@ __attribute__((visibility("default"))) void pool_embedded_unlock(void);
 #define __atomic_store_n(place, value, order) \
   (EMBEDDED_IS_WIDE(place) ? (void)(EMBEDDED_PLAIN(place) = (value)) : __atomic_store_n(place, value, order))
 
-/* `had` is what was there before, `has` what is there now. */
+/* `had` is the old value, `has` the new one. */
 #define EMBEDDED_CHANGE(place, operation, by, answer) \
   (__extension__({ \
     pool_embedded_lock(); \
@@ -34,7 +33,7 @@ __attribute__((visibility("default"))) void pool_embedded_unlock(void);
 #define __atomic_fetch_sub(place, by, order) EMBEDDED_CHANGE(place, -, by, had)
 #define __atomic_add_fetch(place, by, order) EMBEDDED_CHANGE(place, +, by, has)
 
-/* `was` is where the caller has what should be there, and gets what is. */
+/* *was is the expected value. It becomes the actual value on failure. */
 #define __atomic_compare_exchange_n(place, was, value, weak, order, order_of_failure) \
   (__extension__({ \
     pool_embedded_lock(); \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * In place of the C library's, of which the profile `embedded` needs nothing: <tidepool/embedded.h> has the variable. */
+ * Replaces the C library's header. <tidepool/embedded.h> has the variable. */
 #ifndef OS_EMBEDDED_ERRNO_H
 #define OS_EMBEDDED_ERRNO_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * In place of the C library's: all that the profile `embedded` asks of one. */
+ * Replaces the C library's header: these are the only functions of a C library that the profile `embedded` needs. */
 #ifndef OS_EMBEDDED_STRING_H
 #define OS_EMBEDDED_STRING_H
 
