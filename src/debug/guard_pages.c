@@ -148,12 +148,15 @@ static void shorten(const huge_apart_t *apart, size_t size, const char *call)
 
 static size_t largest_guarded(size_t bytes) { return round_down(bytes, os_page_size()); }
 
+/* A walk that comes no further stores `from` alone, which is in the manager and says nothing of the program. */
 static void take_stack(const void *from, os_stack_t *stack)
 {
   KEEPS_FRAME();
   guard_pages_load_if_wanted();
   stack->most = min_size(GUARD_AREA_FRAMES, OS_STACK_MOST);
   os_take_stack(from, stack);
+  if (stack->count == 1)
+    stack->count = 0;
 }
 
 #define SOURCE(take_it, give_it) \
