@@ -28,18 +28,18 @@ static size_t bytes_lacking(const request_t *r)
   return r->size > has ? r->size - has : 0;
 }
 
-/* Returns how much budget the process's space must find for the request: at least a unit, unless a mapping grows. */
-static size_t least_charge(const request_t *r)
+/* Returns how much budget the request needs at least: whole units, unless it is for a mapping. */
+static size_t least_charge(const heap_t *heap, const request_t *r)
 {
   size_t lacking = bytes_lacking(r);
-  return HAS_SYSTEM && r->from && r->from->huge ? lacking : max_size(lacking, UNIT);
+  return HAS_SYSTEM && large_is_huge(heap, r->size, r->alignment) ? lacking : round_up(lacking, UNIT);
 }
 
 /* Returns free units and the default heap's caches to the system. That helps only if the system refused, not the budget. */
 static void trim_process(heap_t *heap, const request_t *r)
 {
   if (!HAS_SYSTEM || heap_is_guest(heap) || (heap_has_granules(heap) && !granular_may_leave(heap)) ||
-      !budget_allows(&heap->budget, least_charge(r)))
+      !budget_allows(&heap->budget, least_charge(heap, r)))
     return;
   if (!heap_is_default(heap))
     heap_drain(&default_heap, r->call);

@@ -175,7 +175,7 @@ WITH(what_is_free_goes_first, size_t, 1000, 20000, 100000, MIB, 6 * MIB, 60 * MI
  * heap alone: neither could serve its requests. */
 static void full_budgets_trim_nothing(void *argument)
 {
-  static const size_t sizes[] = {16, 100, 1000, 8000, 40000, 300000};
+  static const size_t sizes[] = {16, 100, 1000, 8000, 20000, 70000, 300000};
   (void)argument;
   os_fake_heal();
   void *large = pool_alloc(20 * UNIT), *small = pool_alloc(100);
@@ -206,9 +206,13 @@ static void full_budgets_trim_nothing_test(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(asked_for_help),   cmocka_unit_test(success_keeps_errno),
-    cmocka_unit_test(overflowing_test), cmocka_unit_test(memory_from_a_block_test),
-    cmocka_unit_test(full_budgets_trim_nothing_test), cmocka_unit_test(huge_in_vain),     cmocka_unit_test(what_is_free_goes_first_test),
+    cmocka_unit_test(asked_for_help),
+    cmocka_unit_test(success_keeps_errno),
+    cmocka_unit_test(overflowing_test),
+    cmocka_unit_test(memory_from_a_block_test),
+    cmocka_unit_test(full_budgets_trim_nothing_test),
+    cmocka_unit_test(huge_in_vain),
+    cmocka_unit_test(what_is_free_goes_first_test),
   };
   return cmocka_run_group_tests_name("heap_exhaustion", tests, NULL, NULL);
 }
