@@ -95,8 +95,8 @@ def markdown(results):
     repetitions = len({run["repetition"] for run in raw["runs"]})
     parts = [table(head, [program_row(results, program) for program in slowest_first(results)]),
              table(means, [mean_row(results, allocator) for allocator in results.allocators]),
-             f"Processor time. Below 1 is faster, or less memory. Medians of {repetitions} repetitions; in brackets an "
-             f"interval that holds such a ratio at least 95 times of 100; {UNDECIDED}: 1 is in it. The best other is the "
+             f"Processor time. Below 1 is faster, or less memory. Medians of {repetitions} repetitions; brackets show a "
+             f"95 % confidence interval of the ratio; {UNDECIDED}: the interval contains 1. The best other is the "
              "fastest at that program, chosen by the same figures, which favours it. Means are geometric, over "
              f"{len(results.common())} programs."]
     return "\n\n".join(parts + surroundings(raw))

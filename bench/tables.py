@@ -142,8 +142,8 @@ def fewer_repetitions(results):
 
 def ratio_words(results):
     fewer = fewer_repetitions(results)
-    words = (f"Below 1 is faster, or less memory. Medians of {results.repetitions} repetitions; in brackets an interval that "
-             f"holds such a ratio at least 95 times of 100. {UNDECIDED.capitalize()}: 1 is in it.")
+    words = (f"Below 1 is faster, or less memory. Medians of {results.repetitions} repetitions; brackets show a 95 % "
+             f"confidence interval of the ratio. {UNDECIDED.capitalize()}: the interval contains 1.")
     return words + (f" Fewer of {enumeration(fewer)}." if fewer else "")
 
 

@@ -130,7 +130,8 @@ typedef struct pool_heap_options {
   void *context;
 
   /* A buffer of yours for all blocks and records. The heap then makes no system call for memory. The buffer must outlive the
-   * heap, also in the child of a fork(), where the stacks of other threads are gone.
+   * heap, also in the child of a fork(), where the stacks of other threads are gone. If the buffer is shared (MAP_SHARED), only
+   * one process may use the heap, and the child of its fork() is another.
    *
    * A buffer of up to 8 MiB, without size_classes, serves blocks of any size from one piece. A block takes its size rounded up
    * to 16 bytes, and at least 32. The heap takes at most 640 bytes and 1.6 % of the buffer. pool_heap_least_memory() returns
@@ -205,8 +206,10 @@ POOL_API bool pool_heap_set_budget(pool_heap_t *heap, size_t budget) POOL_NAME(h
 /* Allocate from one heap, as pool_alloc() and its family do from the default heap. An exhausted heap tries in this order:
  *
  *   1. its own cached and idle memory, without the idle arrays of object pools
- *   2. on_exhausted, up to 64 times, as long as that returns true
- *   3. the overflow heap
+ *   2. the process's free memory, if the budget has room
+ *   3. a free block of up to four times the size
+ *   4. on_exhausted, up to 64 times, as long as that returns true; each time 1 to 3 are tried again
+ *   5. the overflow heap, in the same order, with its own on_exhausted
  *
  * Then the call returns NULL and sets ENOMEM. pool_stats_t counts retries, overflows and failures.
  *

@@ -31,7 +31,7 @@ typedef bool heap_exhausted_fn(heap_t *heap, size_t bytes_needed, unsigned attem
 typedef enum region_kind {
   REGION_NONE,  /* in the process's space */
   REGION_GUEST, /* in the caller's memory, the heap itself and all records too */
-  REGION_SMALL, /* in a run or a huge block, in small units */
+  REGION_SMALL, /* in a run or a huge block, in small units or granules */
   REGION_SLOTS  /* in slots of the window */
 } region_kind_t;
 
@@ -76,7 +76,7 @@ struct pool_heap {
   bool checked, zero_on_free;
   bool own_page; /* its record has a page of its own, which may be locked */
   budget_t budget;
-  space_t *space;                   /* the process's, or its region's */
+  space_t *space;                   /* the process's, or its region's; NULL: a guest of granules */
   bool cached;                      /* threads may cache its blocks */
   bool has_cache_slot;              /* threads find these caches by the heap's address */
   bool budgeted;                    /* it or an ancestor had a budget at creation */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * An array takes memory from the heap with no lock of the pool held, and is then entered under it. Its objects have indices for
- * handles, which no other array of the pool has. */
+ * Takes memory for an array from the heap with no lock of the pool held, and enters the array under the lock. No two arrays of
+ * a pool share indices, which handles contain. */
 #include "object_pool/array.h"
 #include "heap/blocks.h"
 #include "heap/heap.h"
@@ -9,8 +9,7 @@
 #include "object_pool/watch.h"
 #include <string.h>
 
-/* A lap is a quarter of the indices of 32 bits. The rest is left free, so that pools which later overflow to this one find room
- * for theirs. */
+/* The first quarter of the 32-bit indices. The rest is left for pools that later overflow to this one. */
 enum { INDICES_OF_A_LAP = 1 << 30 };
 
 static bool may_have_laps(bool hooked, bool single_thread, unsigned when_full)
@@ -18,7 +17,6 @@ static bool may_have_laps(bool hooked, bool single_thread, unsigned when_full)
   return HAS_SYSTEM && !hooked && !single_thread && when_full != OBJECT_POOL_EVICT;
 }
 
-/* Each kind of pool has the maps that it needs, and no others. */
 size_t array_record_bytes(bool hooked, bool single_thread, unsigned when_full, size_t capacity)
 {
   size_t maps = (hooked ? 2 : may_have_laps(hooked, single_thread, when_full)) +
@@ -43,7 +41,6 @@ size_t array_bytes(const object_pool_t *pool, size_t capacity)
   return objects_bytes(pool, capacity) + record_bytes(pool, capacity);
 }
 
-/* The order is that of the picture in types.h. Maps that the pool does not need are left out. */
 static void array_lay_out(const object_pool_t *pool, object_array_t *array, size_t capacity)
 {
   word_t *at = bit_tree_init(&array->free, (word_t *)(array + 1), capacity);
@@ -74,7 +71,7 @@ void array_destroy(const object_pool_t *pool, object_array_t *array, const char 
   heap_free(pool->heap, block, call);
 }
 
-/* Takes records and objects in one block. Only the records are zeroed: the objects are touched by their users. */
+/* Takes the record and the objects as one block. Only the record is zeroed: users of the objects touch them first. */
 static object_array_t *take_in_one_block(const attempt_t *from, size_t bytes, size_t records, size_t alignment)
 {
   size_t front = round_up(records + watch_zone(), alignment);
@@ -88,8 +85,8 @@ static object_array_t *take_in_one_block(const attempt_t *from, size_t bytes, si
   return array;
 }
 
-/* Takes the records apart, in memory that is zero already, so that the counts of objects that are never used cost no page. If
- * the heap cannot have records apart, or the budget has no room for them, they share a block with the objects. */
+/* Takes the record apart, in memory that is already zero, so counts of unused objects take no page. The record shares a block
+ * with the objects if the heap cannot have records apart, or its budget has no room for them. */
 static object_array_t *take_memory(object_pool_t *pool, const attempt_t *from, size_t bytes, size_t records)
 {
   size_t alignment = max_size(pool->alignment, NATURAL_ALIGNMENT);
@@ -109,7 +106,7 @@ static object_array_t *take_memory(object_pool_t *pool, const attempt_t *from, s
   return array;
 }
 
-/* A checked pool expects every free object to be full of dead bytes, new ones too. */
+/* Every free object of a checked pool is full of dead bytes, including new ones. */
 object_array_t *array_create(object_pool_t *pool, const attempt_t *from, size_t capacity)
 {
   size_t bytes = objects_bytes(pool, capacity), records = record_bytes(pool, capacity);
@@ -126,8 +123,8 @@ object_array_t *array_create(object_pool_t *pool, const attempt_t *from, size_t 
   return array;
 }
 
-/* O6: returns the lowest range of indices from `at` on that no array has, and that ends at `end` or before; UINT32_MAX: there
- * is none. Arrays are in order of address, not of index, so after each that is in the way all are looked at again. */
+/* O6: returns the lowest free range of indices at or above `at` that ends at `end` or before. UINT32_MAX: there is none. Arrays
+ * are in order of address, not of index, so the search starts over after each array in the way. */
 static uint32_t free_index(const object_pool_t *pool, uint64_t at, uint32_t capacity, uint64_t end)
 {
   for (uint32_t k = 0; k < pool->array_count;) {
@@ -140,7 +137,7 @@ static uint32_t free_index(const object_pool_t *pool, uint64_t at, uint32_t capa
   return at + capacity <= end ? (uint32_t)at : UINT32_MAX;
 }
 
-/* A free range can only begin at 0 or behind an array. */
+/* A free range begins at 0 or behind an array. */
 size_t array_free_indices(const object_pool_t *pool)
 {
   uint64_t end = UINT32_MAX - pool->indices_before, longest = 0;
@@ -154,8 +151,8 @@ size_t array_free_indices(const object_pool_t *pool)
   return longest;
 }
 
-/* A new array has no index that an earlier one had until a quarter of all are used up. So a handle of an array that is gone
- * stays without an object for long. */
+/* Indices are reused only after a quarter of all are used up. So the handles of a destroyed array resolve to nothing for
+ * long. */
 static uint32_t new_index(const object_pool_t *pool, uint32_t capacity)
 {
   uint64_t end = UINT32_MAX - pool->indices_before;
@@ -163,8 +160,8 @@ static uint32_t new_index(const object_pool_t *pool, uint32_t capacity)
   return index != UINT32_MAX ? index : free_index(pool, 0, capacity, end);
 }
 
-/* Arrays stand in order of address, so that the array of an object is found by halving. `only` lets a walk do without the lock,
- * so it is set only where the one array stays. */
+/* Arrays are in order of address, so a binary search finds the array of an object. `only` lets walks omit the lock, so it is
+ * set only if the single array stays. */
 bool array_enter(object_pool_t *pool, object_array_t *array)
 {
   uint32_t k = pool->array_count;
@@ -182,12 +179,11 @@ bool array_enter(object_pool_t *pool, object_array_t *array)
   array->age = pool->arrays_made++;
   array->first_generation = pool->next_generation;
   pool->next_index = array->first_index + array->capacity;
-  /* A pool that grows may let its only array go while another thread walks, so such a walk takes the lock. */
+  /* The only array of a pool that grows may leave during another thread's walk, so such a walk takes the lock. */
   STORE(pool->only, pool->array_count == 1 && (pool->single_thread || !may_grow(pool)) ? array : NULL);
   return true;
 }
 
-/* The most used object says how far the generations of this array have come. */
 static uint32_t most_uses(const object_array_t *array)
 {
   uint32_t most = 0;
@@ -196,7 +192,7 @@ static uint32_t most_uses(const object_array_t *array)
   return most;
 }
 
-/* The generations of later arrays begin beyond every use of this one, so that its handles resolve to nothing. */
+/* The generations of later arrays begin beyond every use of this one, so its handles resolve to nothing. */
 void array_leave(object_pool_t *pool, object_array_t *array)
 {
   uint32_t k = array_behind(pool, array->objects);
@@ -207,7 +203,7 @@ void array_leave(object_pool_t *pool, object_array_t *array)
   ADD(pool->held_bytes, -array->bytes);
   STORE(pool->array_count, pool->array_count - 1);
   for (; k < pool->array_count; k++)
-    STORE(pool->arrays[k], pool->arrays[k + 1]); /* no memmove() is made of that (base/shared.h) */
+    STORE(pool->arrays[k], pool->arrays[k + 1]); /* a loop that does not become memmove() (base/shared.h) */
   if (pool->current == array)
     pool->current = array_with_room(pool);
   uint64_t next = array->first_generation + most_uses(array);

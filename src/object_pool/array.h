@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The arrays of a pool: which one an object is in, and where; how one is made, enters the pool, leaves it and ends. The pool's
- * lock is held, but not while an array is made or ends: that is the heap's business, and takes its locks. */
+ * The arrays of a pool: finding the array and the position of an object; creating, entering, leaving and destroying arrays. The
+ * pool's lock is held, except while an array is created or destroyed: the heap takes its own locks for that. */
 #ifndef ARRAY_H
 #define ARRAY_H
 
@@ -10,13 +10,12 @@
 
 enum { NATURAL_ALIGNMENT = 16 };
 
-/* Bytes of uses that processors fetch together: two lines of a cache. What a thread fetches for its cache begins and ends
- * there, as far as it can. If another had objects with uses between, each get and put would take them from the other's
- * processor. */
+/* Bytes of uses that processors fetch together: two cache lines. The objects in a thread's cache fill such stretches, as far as
+ * possible. Two threads with objects in one stretch would take it from each other's processor at every get and put. */
 enum { USES_TOGETHER = 128 };
 
-/* Where an object of the pool stands in this array. At or beyond its capacity: this is no object of the array, since
- * multiplying by the inverse and rotating maps the multiples of the stride, and only them, to their quotients. */
+/* Returns the position of an object in this array, or a number at or beyond the capacity if the array does not have it. The
+ * product with the inverse, rotated, is the quotient exactly for multiples of the stride. */
 static inline size_t object_position(const object_pool_t *pool, const object_array_t *array, const void *object)
 {
   uintptr_t product = ((uintptr_t)object - (uintptr_t)array->objects) * pool->inverse;
@@ -28,14 +27,14 @@ static inline void *object_at(const object_pool_t *pool, const object_array_t *a
   return array->objects + i * pool->stride;
 }
 
-/* Threads alone have caches, and what is in them counts in laps. */
+/* Only the home array of a pool, whose objects threads cache, has laps. */
 static inline bool has_laps(const object_array_t *array) { return HAS_SYSTEM && array->laps; }
 
-/* Without laps the uses of an object are its gets. With laps their highest bit says whether the object is live, and the others
- * count how often it was put; the bit above those is in the lap. */
+/* Without laps, the uses of an object are its gets. With laps, the highest bit is set while the object is live, and the other
+ * bits count its puts. The lap is the next higher bit of that count. */
 #define USES_LIVE 0x80000000u
 
-/* How often an object was got, modulo 2^32. A handle has first_generation on top of it. Under the lock, as the next four. */
+/* Returns how often an object was got, modulo 2^32. Its handle adds first_generation. Called under the lock. */
 static inline uint32_t gets_of(const object_array_t *array, size_t i)
 {
   uint32_t uses = LOAD(array->uses[i]);
@@ -44,7 +43,6 @@ static inline uint32_t gets_of(const object_array_t *array, size_t i)
   return (uses & ~USES_LIVE) + (uses / USES_LIVE) + ((uint32_t)bit_test(array->laps, i) << 31);
 }
 
-/* The object is live. */
 static inline void set_gets(object_array_t *array, size_t i, uint32_t gets)
 {
   STORE(array->uses[i], has_laps(array) ? (gets - 1) | USES_LIVE : gets);
@@ -54,9 +52,9 @@ static inline void set_gets(object_array_t *array, size_t i, uint32_t gets)
 
 static inline bool is_in_use(const uint32_t *uses) { return LOAD(*uses) & USES_LIVE; }
 
-/* Whoever gets or puts an object changes its uses, in one instruction where the compilers would make three. No other thread
- * writes them meanwhile, but some may read. end_use() is false, and has changed nothing, if the object is not live or a lap
- * ends. The sum of two negative numbers overflows unless one of them is too small for that. */
+/* The thread that gets or puts an object changes its uses, in one instruction where compilers emit three. Other threads may
+ * read the word, but none writes it. end_use() returns false, without a change, if the object is not live or its lap ends. The
+ * assembly tests for overflow: two negative numbers overflow, except at the end of a lap. */
 #if defined __x86_64__ && defined __GCC_ASM_FLAG_OUTPUTS__ && !defined UNDER_SANITIZER
 static inline void start_use(uint32_t *uses) { __asm__("addl %1, %0" : "+m"(*uses) : "i"(USES_LIVE) : "cc"); }
 static inline bool end_use(uint32_t *uses)
@@ -79,7 +77,6 @@ static inline bool end_use(uint32_t *uses)
 }
 #endif
 
-/* The same for an object that is known to be live, with the end of a lap. */
 OWN_COPY COLD void end_lap(object_array_t *array, size_t i)
 {
   STORE(array->uses[i], 0);
@@ -91,7 +88,6 @@ static inline void end_use_locked(object_array_t *array, size_t i)
     end_lap(array, i);
 }
 
-/* The object is got. */
 static inline void count_get(object_array_t *array, size_t i)
 {
   if (has_laps(array))
@@ -100,7 +96,7 @@ static inline void count_get(object_array_t *array, size_t i)
     STORE(array->uses[i], array->uses[i] + 1);
 }
 
-/* The first array, in order of address, that ends behind `address`; array_count: none does. */
+/* Returns the index of the first array, in order of address, that ends behind `address`; array_count if there is none. */
 OWN_COPY NOINLINE uint32_t array_behind(const object_pool_t *pool, const void *address)
 {
   uint32_t low = 0, high = pool->array_count;
@@ -115,7 +111,7 @@ OWN_COPY NOINLINE uint32_t array_behind(const object_pool_t *pool, const void *a
   return low;
 }
 
-/* The array that an object is in and its position there; NULL: no object of the pool. */
+/* Returns the array and the position of an object. NULL: it is no object of the pool. */
 static inline object_array_t *array_of(const object_pool_t *pool, const void *object, size_t *position)
 {
   uint32_t k = HAS_GROWTH && pool->array_count > 1 ? array_behind(pool, object) : 0;
@@ -126,7 +122,7 @@ static inline object_array_t *array_of(const object_pool_t *pool, const void *ob
   return likely(*position < array->capacity) ? array : NULL;
 }
 
-/* O3: the oldest array that has a free object; NULL: none has. Called where `current` is full. */
+/* O3: returns the oldest array that has a free object, or NULL. Called when `current` is full. */
 OWN_COPY COLD object_array_t *array_with_room(const object_pool_t *pool)
 {
   object_array_t *oldest = NULL;
@@ -150,7 +146,7 @@ static inline void set_busy(object_pool_t *pool, object_array_t *array, size_t i
   ADD(pool->busy, busy ? 1 : -(size_t)1);
 }
 
-/* Caches are used, or used again, if nothing speaks against it (cache.h). */
+/* Lets threads use the pool's caches unless one of the reasons against it holds (cache.h). */
 static inline void resume_caches(object_pool_t *pool)
 {
   if (HAS_SYSTEM && !has_unused(pool) && !pool->gets_without_cache)
@@ -164,21 +160,21 @@ static inline void array_become_used(object_pool_t *pool, object_array_t *array)
   resume_caches(pool);
 }
 
-/* How many bytes an array takes, of objects and records; and the records alone, of a pool that is not made yet. */
+/* Return the bytes of an array: of objects and record, and of the record alone for a pool that does not exist yet. */
 size_t array_bytes(const object_pool_t *pool, size_t capacity);
 size_t array_record_bytes(bool hooked, bool single_thread, unsigned when_full, size_t capacity);
 
-/* Makes an array from what the heap whose turn it is has itself. NULL: it has not so much. */
+/* Creates an array from the own memory of the current attempt's heap. NULL: it has not enough. */
 object_array_t *array_create(object_pool_t *pool, const attempt_t *from, size_t capacity);
 void array_destroy(const object_pool_t *pool, object_array_t *array, const char *call);
 
-/* Returns how many consecutive indices no array has. A new array cannot have more objects. Under the lock. */
+/* Returns the longest range of indices that no array has: the most objects of a new array. Called under the lock. */
 size_t array_free_indices(const object_pool_t *pool);
 
-/* Puts the array into the pool. False: there are as many arrays, or objects, as there can be. */
+/* Enters the array into the pool. False: the pool has the most arrays or indices. */
 bool array_enter(object_pool_t *pool, object_array_t *array);
 
-/* Takes an array out of the pool that has no object taken. */
+/* Takes an array out of the pool. None of its objects is taken. */
 void array_leave(object_pool_t *pool, object_array_t *array);
 
 #endif

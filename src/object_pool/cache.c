@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: MIT
  *
- * Stocks stay with their pool: when a thread ends its stock waits for the next thread that comes to the pool. So the list of
- * them is read without a lock as long as the pool lives. */
+ * Stocks stay with their pool. When a thread ends, its stock waits for the next thread that uses the pool. So the list of
+ * stocks can be read without a lock as long as the pool lives. */
 #include "object_pool/cache.h"
 #include "heap/heap.h"
 #include "space/metadata.h"
 #include <string.h>
 
 enum {
-  STOCK_PART = 16,           /* a stock is at most this part of the home array */
-  REFILL_PART = 4,           /* a refill takes at most this part of what is free */
-  GETS_WITHOUT_CACHE = 1000, /* after a reach, so that its cost is shared by many */
-  PATIENCE = 100             /* sleeps, for a thread that is at work on its cache and has no processor: a second */
+  STOCK_PART = 16,           /* the home array divided by the most objects of a stock */
+  REFILL_PART = 4,           /* the free objects divided by the most that a refill takes */
+  GETS_WITHOUT_CACHE = 1000, /* after a collection, to amortize its cost */
+  PATIENCE = 100             /* sleeps until the owner of a busy cache is given up: one second */
 };
 
 object_cache_t no_caches[OBJECT_SLOTS];
 THREAD_LOCAL object_cache_t *object_caches = no_caches;
 lock_t object_caches_lock;
 
-static uint32_t never_used; /* the uses of a hot object that is none: a put of it is no put of a live object */
+static uint32_t never_used; /* the uses of a cache without a hot object: a put of it finds no live object */
 static word_t slots_taken[OBJECT_SLOTS / WORD_BITS];
 static object_stock_t *unused_stocks; /* under object_caches_lock, as the blocks below */
-/* Blocks are never given back. What their first cache has room for links all of them, by `hot`, and those that no thread has,
- * by `stock`; is_out says that a block is one of these. */
+/* Blocks are never freed. The first cache of a block, that of slot 0, stores its links: `hot` links all blocks, and `stock`
+ * those without a thread. is_out marks a block without a thread. */
 static object_cache_t *all_blocks, *unused_blocks;
 static metadata_kind_t stock_records = {.size = sizeof(object_stock_t), .alignment = METADATA_ALIGNMENT};
 
-/* caches_count() may be looking at it, for the pool that had it before. */
+/* caches_count() may read the cache at the same time, for the pool that had it before. */
 static void cache_reset(object_cache_t *cache)
 {
   cache_leave(cache, false);
@@ -36,10 +36,9 @@ static void cache_reset(object_cache_t *cache)
   cache->stock = NULL;
 }
 
-/* Says whether the cache is in the calling thread's block. */
 static bool is_own(const object_cache_t *cache) { return (uintptr_t)cache - (uintptr_t)object_caches < sizeof no_caches; }
 
-/* All but its place among all. */
+/* Resets all caches of a block, but keeps it in the list of all blocks. */
 static void block_reset(object_cache_t *block)
 {
   void *next = block->hot;
@@ -48,7 +47,7 @@ static void block_reset(object_cache_t *block)
   block->hot = next;
 }
 
-/* Both under object_caches_lock. */
+/* block_take() and block_give() are called under object_caches_lock. */
 static object_cache_t *block_take(void)
 {
   object_cache_t *block = unused_blocks;
@@ -72,16 +71,16 @@ static void block_give(object_cache_t *block)
   unused_blocks = block;
 }
 
-/* ---- what the owner does ---- */
+/* ---- the owner ---- */
 
-/* Gives free objects back to the home array, under the pool's lock. */
+/* Returns free objects to the home array, under the pool's lock. */
 static void give_positions(object_pool_t *pool, const uint32_t *positions, size_t count)
 {
   for (size_t k = 0; k < count; k++)
     put_bit(pool, pool->home, positions[k]);
 }
 
-/* The lock of a shared pool, without a look at it first: that would fetch its line twice from the processor that has it. */
+/* Acquires the lock of a shared pool without reading it first. That read would fetch the line twice from another processor. */
 static void acquire_contended(lock_t *lock)
 {
   if (os_single_threaded())
@@ -90,8 +89,8 @@ static void acquire_contended(lock_t *lock)
     lock_wait(lock);
 }
 
-/* Half of the stock goes back, the half that has been in it for longer. All of it is under the lock, and the owner is busy no
- * longer than it moves positions: so at each moment an object is in the cache or in the array. */
+/* Returns the older half of the stock to the array. The owner is busy only while it moves positions, under the lock. So each
+ * object is in the cache or in the array at every moment. */
 static void spill(object_pool_t *pool, object_cache_t *cache)
 {
   object_stock_t *stock = cache->stock;
@@ -107,8 +106,8 @@ static void spill(object_pool_t *pool, object_cache_t *cache)
   lock_release(&pool->lock);
 }
 
-/* The thread's cache of the pool as one that can hold something. NULL: the thread ends, or there is no memory, or the pool has
- * no slot just now. */
+/* Returns the thread's cache of the pool, with a stock. NULL: the thread ends, memory is short, or the pool uses no caches
+ * now. */
 static object_cache_t *cache_with_stock(object_pool_t *pool);
 
 bool cache_put_rare(object_pool_t *pool, size_t i)
@@ -121,12 +120,12 @@ bool cache_put_rare(object_pool_t *pool, size_t i)
   return cache_put(pool, cache, i);
 }
 
-/* Which of the stretches that processors fetch together the uses of an object are in. */
+/* Returns the stretch of USES_TOGETHER bytes that has the uses of an object. */
 static size_t stretch_of(size_t i) { return i / (USES_TOGETHER / sizeof(uint32_t)); }
 
-/* Moves free objects of the home array into the stock, the lowest on top: half of what it may hold, and then all up to the end
- * of a stretch if there is room, so that no other thread gets objects from there meanwhile. The one at `last` was just taken.
- * Under the lock, as a spill. */
+/* Moves free objects of the home array into the stock, the lowest on top. It takes half of the stock's capacity, and then goes
+ * on to the end of a stretch if there is room, so that no other thread gets objects from there. The object at `last` was just
+ * taken. Called under the lock; a count of 0 makes all moves visible at once. */
 static void stock_up(object_pool_t *pool, object_cache_t *cache, size_t last)
 {
   object_array_t *home = pool->home;
@@ -168,9 +167,9 @@ void *cache_refill(object_pool_t *pool)
   return likely(array) ? object_at(pool, array, i) : NULL;
 }
 
-/* ---- threads and pools get caches, and lose them ---- */
+/* ---- threads and pools get and lose caches ---- */
 
-/* A thread's block comes back at its end, of which it is told only if the heaps know the thread. */
+/* Gives the thread a block. Its end is noticed only if the heaps know the thread, so other threads get none. */
 void caches_take_block(void)
 {
   if (!heap_reaches_threads() || !heap_watches_thread())
@@ -182,7 +181,7 @@ void caches_take_block(void)
     object_caches = block;
 }
 
-/* A stock that waits in the pool's list comes before a new one. It is complete before it enters the list. */
+/* Prefers a stock that waits in the pool's list. A new one is complete before it enters the list. */
 static void stock_make(object_pool_t *pool, object_cache_t *cache)
 {
   lock_acquire(&object_caches_lock);
@@ -223,7 +222,7 @@ static object_cache_t *cache_with_stock(object_pool_t *pool)
   return cache->stock ? cache : NULL;
 }
 
-/* Slot 0 is that of all pools without one. */
+/* All pools without caches share slot 0. */
 void caches_enter_pool(object_pool_t *pool)
 {
   if (!no_caches[0].claimed) {
@@ -246,7 +245,7 @@ void caches_enter_pool(object_pool_t *pool)
   STORE(pool->slot, pool->own_slot);
 }
 
-/* No other thread is in a call with the pool, but those that ask for figures may read the list of stocks (heaps_lock). */
+/* No other thread calls the pool, but one that reads figures may go through the list of stocks, under heaps_lock. */
 void caches_leave_pool(object_pool_t *pool)
 {
   if (!pool->home)
@@ -265,7 +264,7 @@ void caches_leave_pool(object_pool_t *pool)
   bit_clear(slots_taken, pool->own_slot / sizeof(object_cache_t));
 }
 
-/* ---- what is in caches comes back ---- */
+/* ---- cached objects are collected ---- */
 
 size_t caches_count(const object_pool_t *pool)
 {
@@ -277,7 +276,7 @@ size_t caches_count(const object_pool_t *pool)
   return count;
 }
 
-/* Gives back what is in a cache whose owner is out of it. Under the pool's lock. */
+/* Empties a cache whose owner is not busy. Called under the pool's lock. */
 static void flush(object_pool_t *pool, object_stock_t *stock)
 {
   object_cache_t *cache = stock->cache;
@@ -296,7 +295,6 @@ static void flush_with_lock(object_pool_t *pool, object_stock_t *stock)
   lock_release(&pool->lock);
 }
 
-/* True: other threads have caches of the pool. */
 static bool claim_all(const object_pool_t *pool, bool claim)
 {
   bool others = false;
@@ -309,8 +307,8 @@ static bool claim_all(const object_pool_t *pool, bool claim)
   return others;
 }
 
-/* Without the fence a thread that does not look busy may still be. The calling thread itself is, if it is a signal handler that
- * has interrupted its own call. */
+/* A thread that does not look busy may still be so until the fence. A signal handler may have interrupted its own thread's
+ * call: then this thread's cache is busy. */
 static void wait_for_owners(const object_pool_t *pool, bool others)
 {
   bool fenced = others && os_fence_others();
@@ -348,8 +346,8 @@ static void *reach(object_pool_t *pool, bool takes)
   return object;
 }
 
-/* After a reach no cache is looked at for a while: what comes into them then is what calls put that had begun before, and
- * nobody takes it out. Then a count says whether the pool is exhausted. */
+/* Calls use no caches for a while after a collection. Only calls that began before still put objects into caches, and none
+ * takes them out. So caches_count() then tells whether the pool is exhausted. */
 void *caches_get(object_pool_t *pool)
 {
   lock_acquire(&pool->lock);
@@ -383,7 +381,7 @@ void caches_end_of_thread(void)
   lock_release(&object_caches_lock);
 }
 
-/* What lost threads had in their blocks has been given back pool by pool. */
+/* Called once the objects in the blocks of lost threads were returned, pool by pool. */
 void caches_forget_blocks(void)
 {
   for (object_cache_t *block = all_blocks; block; block = block->hot)
@@ -391,9 +389,9 @@ void caches_forget_blocks(void)
       block_give(block);
 }
 
-/* One of the lost threads may have had an object in its hands, in no cache and not live. So all objects are looked at, once the
- * thread's own are back. A fork from a handler that interrupted this thread's own get or put leaves them: nobody can say then
- * which of them that call still has. */
+/* A lost thread may have been moving an object that was in no cache and not live. So this looks at all objects, after it has
+ * returned the thread's own. A fork in a signal handler may have interrupted this thread's own get or put. Such a fork leaves
+ * the objects alone, because it cannot tell which of them the interrupted call has. */
 void caches_forget_others(object_pool_t *pool)
 {
   object_stock_t *own = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A thread decides under the pool's lock whether there is anything to gain, makes an array with the lock open, and enters it
- * under the lock again, if that is still wanted. Arrays go the same way back. */
+ * A thread decides under the pool's lock whether to grow, creates an array without it, and enters the array under it again, if
+ * that is still wanted. */
 #include "object_pool/capacity.h"
 #include "heap/blocks.h"
 #include "object_pool/cache.h"
@@ -10,27 +10,25 @@
 #include "space/gate.h"
 
 enum {
-  GROW_LEAST_BYTES = 4096, /* a first step of less is not worth an array */
-  GROW_SHORT = 16          /* the least step, if memory is short, is this part of the capacity */
+  GROW_LEAST_BYTES = 4096, /* a smaller first array is not worth it */
+  GROW_SHORT = 16          /* if memory is short, the least step is the capacity divided by this */
 };
 
 static size_t most_of(const object_pool_t *pool) { return pool->max_capacity ? pool->max_capacity : UINT32_MAX - 1; }
 
-/* A whole step doubles the pool, so the number of steps grows with the logarithm of the objects. */
+/* A whole step doubles the pool, so the number of arrays is logarithmic in the number of objects. */
 static size_t step_most(const object_pool_t *pool, size_t capacity, size_t room)
 {
   return min_size(max_size(max_size(capacity, GROW_LEAST_BYTES / pool->stride), 1), room);
 }
 
-/* A pool has at most OBJECT_ARRAYS arrays. The more there are, the larger the next one must be, or the places would be used up
- * by small ones. */
+/* The least step grows with the number of arrays. Otherwise small arrays would use up all OBJECT_ARRAYS places. */
 static size_t step_least(size_t capacity, size_t room, uint32_t arrays)
 {
   size_t part = arrays < OBJECT_ARRAYS / 3 ? GROW_SHORT : arrays < OBJECT_ARRAYS / 3 * 2 ? GROW_SHORT / 2 : 2;
   return min_size(max_size(capacity / part, 1), room);
 }
 
-/* Tries a whole step, then half of it again and again, down to the least. */
 static object_array_t *array_create_step(object_pool_t *pool, const attempt_t *from, size_t capacity, size_t room, size_t least)
 {
   size_t step = step_most(pool, capacity, room);
@@ -44,9 +42,9 @@ static object_array_t *array_create_step(object_pool_t *pool, const attempt_t *f
 
 typedef enum growth { GREW, AT_LIMIT, OUT_OF_MEMORY } growth_t;
 
-/* Makes an array and enters it. Several threads may be here at once, and another may have made room meanwhile: then this one
- * gives its own array back. It has to try again even if that room is taken already, since the pool has grown and may not be at
- * its limit. *least: the bytes of the least step. */
+/* Creates an array and enters it. Several threads may be here at once. If another one made room meanwhile, this one destroys
+ * its own array. It returns GREW even if that room is taken already: the pool has grown and may not be at its limit. *least is
+ * set to the bytes of the least step. */
 static growth_t grow_once(object_pool_t *pool, const attempt_t *from, size_t *least)
 {
   lock_acquire(&pool->lock);
@@ -58,15 +56,15 @@ static growth_t grow_once(object_pool_t *pool, const attempt_t *from, size_t *le
   lock_release(&pool->lock);
   if (room || at_most)
     return room ? GREW : AT_LIMIT;
-  /* Pools that overflowed to this one may be gone, and their indices are free then. Looking for that takes heaps_lock, so it is
-   * done only if indices are short. */
+  /* Pools that overflowed to this one may have ended, which frees their indices. A recount takes heaps_lock, so it is done only
+   * if indices are short. */
   if (indices < step_most(pool, capacity, left) && registry_recount_indices(pool))
     return GREW;
   if (!indices)
     return AT_LIMIT;
   left = min_size(left, indices);
 
-  /* Between the decision above and the entry below the lock is open: another thread may make room, or the pool may end. */
+  /* The lock is free until the array is entered: another thread may make room, or the pool may end. */
   lock_t *gate = gate_enter(GATE_LIFE);
   size_t step = step_least(capacity, left, arrays);
   *least = array_bytes(pool, step);
@@ -82,7 +80,7 @@ static growth_t grow_once(object_pool_t *pool, const attempt_t *from, size_t *le
   return grew ? GREW : array ? AT_LIMIT : OUT_OF_MEMORY;
 }
 
-/* Says whether memory from this heap may call the program, which may never come back. */
+/* Returns whether a request of this heap may call the program, and so may never return. */
 static bool calls_back(const heap_t *heap)
 {
   while (heap && !heap->on_exhausted)
@@ -90,10 +88,10 @@ static bool calls_back(const heap_t *heap)
   return heap != NULL;
 }
 
-/* The callback may get in turn, from a pool that has to grow, whose heap calls back. So that this ends, each thread knows where
- * on its stack the outermost such callback was called. If the stack is no longer that deep, the callback has left by longjmp(),
- * and is over. If it has left and the stack is as deep again, nobody can tell. So nested callbacks are allowed. After
- * USELESS_WITHIN in a row that were of no use, only each 2^n-th is called. Growth without a callback goes on. */
+/* The callback may call get for a pool that has to grow, and that pool's heap may call back again. To end such recursion, each
+ * thread notes where on its stack the outermost callback was called. If the stack is no longer that deep, longjmp() has left
+ * the callback. If it is that deep again, nobody can tell, so nested callbacks are allowed. After USELESS_WITHIN useless ones
+ * in a row, only each 2^n-th is called. Growth without a callback continues. */
 enum { USELESS_WITHIN = 16 };
 static bool may_ask_within(void)
 {
@@ -102,7 +100,7 @@ static bool may_ask_within(void)
   return before <= USELESS_WITHIN || is_power_of_two(before);
 }
 
-/* Goes on to the next attempt, with nothing in hand. False: nothing is left to try. */
+/* Moves on to the next attempt. The thread holds no lock and no memory. Returns false if nothing is left to try. */
 static bool next_attempt(const object_pool_t *pool, attempt_t *from, size_t bytes)
 {
   uintptr_t here = (uintptr_t)__builtin_frame_address(0);
@@ -114,19 +112,19 @@ static bool next_attempt(const object_pool_t *pool, attempt_t *from, size_t byte
   bool again = heap_next_attempt(from, bytes, outermost || may_ask_within());
   if (outermost)
     object_thread.growth_frame = 0;
-  must_be_live(pool, "object_pool_get"); /* the callback may have reset the heap, and that drops its pools */
+  must_be_live(pool, "object_pool_get"); /* the callback may have reset the heap, which drops its pools */
   return again;
 }
 
-/* Only a heap that is out of memory is asked for its next attempt. A pool at its limit, and one that has grown, need none.
- * errno tells of a failure alone. */
+/* Only a heap that is out of memory needs the next attempt, not a pool that is at its limit or has grown. Success restores
+ * errno. */
 static bool grow_by_any_attempt(object_pool_t *pool)
 {
   int error = errno;
   size_t least = 0;
   attempt_t from = heap_first_attempt(pool->heap, "object_pool_get");
   from.together = watch_keeps_arrays();
-  from.caller = pool->created_by; /* which says more of an array than the get that happened to find no room */
+  from.caller = pool->created_by; /* its site says more than that of the get which found no room */
   growth_t growth;
   while ((growth = grow_once(pool, &from, &least)) == OUT_OF_MEMORY && next_attempt(pool, &from, least)) {}
   errno = error;
@@ -137,7 +135,7 @@ static bool grow_by_any_attempt(object_pool_t *pool)
   return growth == GREW;
 }
 
-/* The clock of an array begins when it becomes unused, also if that is when it is made. */
+/* An array may already be unused when it is entered. Its clock begins then. */
 void capacity_note_unused(object_pool_t *pool)
 {
   lock_acquire(&pool->lock);
@@ -147,7 +145,6 @@ void capacity_note_unused(object_pool_t *pool)
   lock_release(&pool->lock);
 }
 
-/* The lock of growth is not held around a callback (capacity.h). */
 bool capacity_grow(object_pool_t *pool)
 {
   if (calls_back(pool->heap))
@@ -158,17 +155,16 @@ bool capacity_grow(object_pool_t *pool)
   return try_again;
 }
 
-/* ---- arrays go ---- */
+/* ---- arrays leave ---- */
 
-/* A pool that ends keeps all its arrays. */
+/* A pool that is being destroyed keeps all its arrays, because it visits their objects while hooks may come here. */
 static bool leaves_enough(const object_pool_t *pool, const object_array_t *array, size_t keep)
 {
   return !pool->ending && pool->capacity - array->capacity >= keep;
 }
 
-/* Returns the newest array before `age` that may go: no object of it is taken, it is due (or no clock is asked), and room for
- * `keep` objects is left. A pool that ends keeps its arrays, because it goes through their objects while its hooks may come by
- * here. */
+/* Returns the newest array before `age` that may leave: it has no taken object, it is due (unless now_ms is NULL), and room for
+ * `keep` objects is left. */
 static object_array_t *newest_to_go(const object_pool_t *pool, uint32_t age, size_t keep, const uint64_t *now_ms)
 {
   object_array_t *newest = NULL;
@@ -184,7 +180,7 @@ static object_array_t *newest_to_go(const object_pool_t *pool, uint32_t age, siz
 
 static bool has_made(const object_array_t *array) { return bits_next_set(array->made, 0, array->capacity) < array->capacity; }
 
-/* A free object that is about to be ended is taken and busy meanwhile, so that no thread gets it. */
+/* Makes a free object busy before it is destructed, so that no thread gets it. */
 static void free_to_busy(object_pool_t *pool, object_array_t *array, size_t i)
 {
   bit_tree_clear(&array->free, i);
@@ -201,9 +197,10 @@ static void busy_to_free(object_pool_t *pool, object_array_t *array, size_t i)
   object_to_free(pool, array, i);
 }
 
-/* Ends the free objects of an array one after the other, each as busy, so that a hook that leaves loses that one alone, and the
- * others may be got meanwhile. The next is taken before the last goes back: only then is the array unused again. The lock is
- * held on entry and on return, but not while a hook runs. True: there is nothing left to end, and nobody has taken one. */
+/* Destructs the free objects of an array one by one, each while it is busy. So a hook that leaves by longjmp() loses only its
+ * own object, and threads can get the others. The next object is made busy before the last becomes free: only then is the array
+ * unused again. The lock is held on entry and on return, but not while a hook runs. Returns true if no constructed or taken
+ * object is left. */
 static bool end_free_objects(object_pool_t *pool, object_array_t *array, const char *call)
 {
   size_t capacity = array->capacity, last = capacity;
@@ -225,8 +222,8 @@ static bool end_free_objects(object_pool_t *pool, object_array_t *array, const c
   return !array->taken && !has_made(array);
 }
 
-/* While hooks run the lock is open, and another thread may take an object of the array, which then stays. Each age is tried
- * once, so that this ends. */
+/* Another thread may get an object of the array while hooks run without the lock; the array then stays. Each age is tried once,
+ * so the loop ends. */
 static void shrink_arrays(object_pool_t *pool, size_t keep, const uint64_t *now_ms, const char *call)
 {
   object_array_t *array;
@@ -234,7 +231,7 @@ static void shrink_arrays(object_pool_t *pool, size_t keep, const uint64_t *now_
   lock_acquire(&pool->lock);
   while ((array = newest_to_go(pool, age, keep, now_ms)) != NULL) {
     age = array->age;
-    /* While hooks ran, an object of the array may have been got, or the pool may have begun to end. */
+    /* The pool's destruction may also have begun while hooks ran. */
     if (has_work_on_end(pool) && !(end_free_objects(pool, array, call) && leaves_enough(pool, array, keep)))
       continue;
     lock_t *gate = gate_enter(GATE_ARRAYS);
@@ -263,7 +260,7 @@ size_t object_pool_capacity(const object_pool_t *pool)
   return LOAD(pool->capacity);
 }
 
-/* The hot object counts as taken in its array, so it goes back first. */
+/* The hot object counts as taken in its array, so it cools first. */
 size_t object_pool_shrink(object_pool_t *pool, size_t capacity)
 {
   if (!is_given(pool, "object_pool_shrink"))

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT
  *
- * How many objects a pool has room for. One that is full grows by an array, if that is its policy; an array that has been
- * without a live object for the heap's purge delay leaves it. The array made with the pool stays.
+ * The capacity of a pool. A full pool grows by an array, if that is its policy. An array leaves when it had no live object for
+ * the heap's purge delay. The array that was created with the pool stays.
  *
- * Called with no lock held: the heap may call the program for memory, and hooks run before an array goes. A thread that makes
- * an array holds pool->growth, which comes before every other lock; but not if the program may be called meanwhile. */
+ * These functions are called with no lock held, because the heap may call the program, and hooks run before an array leaves.
+ * A thread that creates an array holds pool->growth, which comes before every other lock, unless the heap may call the
+ * program. */
 #ifndef CAPACITY_H
 #define CAPACITY_H
 
 #include "object_pool/hooks.h"
 
-/* True: the pool has got room, or may have; the caller tries again. False: it has none and gets none. If the program is not
- * called for the memory, other threads wait for the one that makes an array, so that none is refused for want of the very
- * memory that becomes room in a moment. No thread waits for one that may be in on_exhausted: that callback may wait for others
- * in turn, or leave by longjmp(). */
+/* Returns true if the pool has room or may have it, so that the caller tries again. If the heap calls no callback, threads wait
+ * for the one that creates an array: they would otherwise fail for lack of the memory that is about to become room. No thread
+ * waits for one that may be in on_exhausted. That callback may wait for others in turn, or leave by longjmp(). */
 COLD bool capacity_grow(object_pool_t *pool);
 
-/* Called after the pool has grown. An array may be unused from the start: its maker may have been served from another one, to
- * which an object came back meanwhile. */
+/* Called after the pool has grown. The new array may be unused: its maker took an object of another array that became free
+ * meanwhile. */
 COLD void capacity_note_unused(object_pool_t *pool);
 
-/* Lets those arrays go that have been unused for long enough. Room for `keep` objects is left. */
+/* Lets arrays leave that have been unused for long enough. Room for `keep` objects is left. */
 COLD void capacity_shrink_if_due(object_pool_t *pool, size_t keep);
 
 static inline void look_at_clock(object_pool_t *pool)
@@ -29,8 +29,8 @@ static inline void look_at_clock(object_pool_t *pool)
     capacity_shrink_if_due(pool, 0);
 }
 
-/* Called before a get takes anything, because a hook may leave by longjmp() here, and what the get had would be lost. The room
- * that the get is about to use stays. */
+/* Called before a get takes an object, which would be lost if a hook leaves by longjmp() here. The room that the get needs
+ * stays. */
 static inline void look_at_clock_first(object_pool_t *pool, size_t count)
 {
   if (unlikely(may_have_unused(pool)))

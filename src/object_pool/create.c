@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A pool from its options, and its end. Options are looked at before anything is taken. A pool that ends stays among the others
- * until its hooks are through, since any of them may leave. */
+ * A pool is created from its options, and destroyed. Options are verified before memory is taken. A pool that is being
+ * destroyed stays in the list until its hooks have run, because each of them may leave by longjmp(). */
 #include "base/grown.h"
 #include "base/text.h"
 #include "heap/blocks.h"
@@ -19,7 +19,7 @@
 
 enum { FLAGS_KNOWN = OBJECT_POOL_SINGLE_THREAD | OBJECT_POOL_CHECKED };
 
-/* Without a wish small objects are aligned to the largest power of two in their size, so that no object is padded. */
+/* By default, small objects are aligned to the largest power of two that divides their size, so none is padded. */
 static size_t alignment_of(const object_pool_options_t *o)
 {
   if (o->alignment)
@@ -27,8 +27,8 @@ static size_t alignment_of(const object_pool_options_t *o)
   return o->object_size < NATURAL_ALIGNMENT ? o->object_size & -o->object_size : NATURAL_ALIGNMENT;
 }
 
-/* Says whether the chain ends without meeting a pool twice: Brent's turtle stays at each power of two. A pool in it that is
- * gone, or ending, makes it no chain. */
+/* Returns whether the chain ends without a cycle, by Brent's algorithm: the turtle stays at each power of two. A pool in it
+ * that is destroyed, or is being destroyed, makes it invalid. */
 static bool chain_ends(const object_pool_t *pool)
 {
   const object_pool_t *turtle = pool;
@@ -46,11 +46,11 @@ static bool chain_ends(const object_pool_t *pool)
   return true;
 }
 
-/* A pool for several threads must not lead them to something that has no lock: neither a pool nor a heap of one thread. */
+/* A pool for several threads must not lead them to a pool or heap without a lock. */
 static bool is_for_one_thread(const object_pool_options_t *o) { return o->flags & OBJECT_POOL_SINGLE_THREAD; }
 
-/* Objects of the other pool stand in for this one's, so they must be as large, and aligned as strictly. The chain must have
- * room for the indices of all. */
+/* Objects of the other pool stand in for this one's, so they have the same size and at least the same alignment. The chain must
+ * have room for all indices. */
 static bool overflow_is_valid(const object_pool_options_t *o)
 {
   const object_pool_t *to = o->overflow;
@@ -67,7 +67,7 @@ static bool overflow_is_valid(const object_pool_options_t *o)
   return handles_stand_behind(o->overflow, o->capacity, false) || invalid(INVALID_OVERFLOW_INDICES, o->capacity);
 }
 
-/* Growth takes memory from the heap in the thread that gets, which must be allowed to call the heap and its overflows. */
+/* A thread that gets may take memory from the heap and its overflow heaps, so it must be allowed to call them. */
 static bool heap_is_valid_to_grow(const object_pool_options_t *o)
 {
   const heap_t *heap = o->heap;
@@ -78,8 +78,7 @@ static bool heap_is_valid_to_grow(const object_pool_options_t *o)
 
 static size_t stride_of(const object_pool_options_t *o) { return round_up(o->object_size + watch_zone(), alignment_of(o)); }
 
-/* Sizes are checked before anything is multiplied: an index has 32 bits, and the bytes of all objects must fit into half the
- * address space. */
+/* Sizes are verified before a multiplication: an index has 32 bits, and all objects fit into half the address space. */
 static bool sizes_are_valid(const object_pool_options_t *o)
 {
   if (!o->object_size)
@@ -98,7 +97,6 @@ static bool sizes_are_valid(const object_pool_options_t *o)
 
 static bool has_capacity(const object_pool_options_t *o) { return o->capacity || invalid(INVALID_CAPACITY_IS_0); }
 
-/* Each policy says what it needs. Only a pool that grows may begin with nothing. */
 static bool policy_is_valid(const object_pool_options_t *o)
 {
   switch (o->when_full) {
@@ -123,7 +121,7 @@ static bool policy_is_valid(const object_pool_options_t *o)
   }
 }
 
-/* Options that are unknown are refused, so that a later version may give them a meaning. */
+/* Unknown options are refused, so that a later version may give them a meaning. */
 static bool object_options_are_valid(const object_pool_options_t *o)
 {
   unsigned unknown = o->flags & ~(unsigned)FLAGS_KNOWN;
@@ -153,7 +151,7 @@ static void set_pool_name(object_pool_t *pool, const char *name)
   text_finish(&text);
 }
 
-/* Newton's iteration: an odd number is its own inverse modulo 8, and each step doubles the number of bits that are right. */
+/* Newton's iteration: an odd number is its own inverse modulo 8, and each step doubles the number of correct bits. */
 static uintptr_t inverse_of_odd(uintptr_t odd)
 {
   uintptr_t inverse = odd;
@@ -162,7 +160,6 @@ static uintptr_t inverse_of_odd(uintptr_t odd)
   return inverse;
 }
 
-/* A division by the stride becomes a multiplication and a rotation (object_position()). */
 static void set_geometry(object_pool_t *pool, const object_pool_options_t *o)
 {
   pool->object_size = o->object_size;
@@ -177,13 +174,13 @@ static bool wants_checks(const object_pool_options_t *o)
   return o->flags & OBJECT_POOL_CHECKED || (HAS_SYSTEM && settings.all);
 }
 
-/* A checked or watched pool counts as hooked even without hooks: every get and put looks at the object. */
+/* A checked or watched pool counts as hooked even without hooks, because every get and put must see the object. */
 static bool wants_hooks(const object_pool_options_t *o)
 {
   return wants_checks(o) || o->construct || o->reset || o->destruct || objects_are_watched();
 }
 
-/* Sets every field, because the record may have been another pool's. Only is_apart is the record's own. */
+/* Sets every field but is_apart, because the record may have been another pool's. */
 static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_options_t *o)
 {
   *pool = (object_pool_t){.is_apart = pool->is_apart,
@@ -212,7 +209,7 @@ static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_opt
   set_pool_name(pool, o->name);
 }
 
-/* A pool that grows may begin without an array. The one that it begins with stays as long as the pool. */
+/* A pool that grows may begin without an array. The first array stays as long as the pool. */
 static bool make_first_array(object_pool_t *pool, const attempt_t *from, size_t capacity)
 {
   if (!capacity)
@@ -225,7 +222,7 @@ static bool make_first_array(object_pool_t *pool, const attempt_t *from, size_t 
   return array_enter(pool, array);
 }
 
-/* Makes a pool from what the heap whose turn it is has itself: all of it, or nothing. */
+/* Creates a pool from the own memory of the attempt's heap, completely or not at all. */
 static object_pool_t *create_from(const attempt_t *from, const object_pool_options_t *o)
 {
   heap_t *heap = from->first;
@@ -247,14 +244,14 @@ static size_t bytes_of_options(const object_pool_options_t *o)
   return sizeof(object_pool_t) + objects + array_record_bytes(wants_hooks(o), is_for_one_thread(o), o->when_full, o->capacity);
 }
 
-/* Makes a pool that is there whole or not at all, for a fork at the same moment too. *refused: the chain has grown since its
- * options were looked at, and has no room for the indices any more. */
+/* Creates a pool completely or not at all, also for a fork at the same moment. *refused: the chain has grown since the options
+ * were verified, and has no room for the indices. */
 static object_pool_t *create_whole(const attempt_t *from, const object_pool_options_t *o, bool *refused)
 {
   lock_t *gate = gate_enter(GATE_LIFE);
   object_pool_t *pool = create_from(from, o);
   if (pool)
-    registry_enter(pool); /* before the indices: a recount leaves them to pools in the list alone */
+    registry_enter(pool); /* before the indices: a recount leaves them only to pools in the list */
   *refused = pool && !handles_stand_behind(overflow_of(pool), o->capacity, true);
   if (*refused) {
     registry_leave(pool);
@@ -267,7 +264,7 @@ static object_pool_t *create_whole(const attempt_t *from, const object_pool_opti
   return pool;
 }
 
-/* The heap may call the program between two tries, with nothing of the pool made. Success leaves errno as it was. */
+/* The heap may call the program between two attempts, when nothing of the pool exists. Success restores errno. */
 static object_pool_t *create_from_options(const object_pool_options_t *options, const void *caller)
 {
   heap_t *heap = options->heap;
@@ -278,7 +275,7 @@ static object_pool_t *create_from_options(const object_pool_options_t *options, 
     fatal_misuse("object_pool_create", heap, NOT_A_HEAP_TEXT);
   if (!object_options_are_valid(options))
     return NULL;
-  /* Any other heap has brought the manager up when it was made, or did not need it. */
+  /* Other heaps needed the manager at their creation, or never. */
   if (heap_is_default(heap) && !manager_ready())
     return full();
   int error = errno;
@@ -298,7 +295,7 @@ static object_pool_t *create_from_options(const object_pool_options_t *options, 
   return pool;
 }
 
-/* What the options were before they first grew. */
+/* The size of the options in the first version. */
 enum { POOL_OPTIONS_LEAST = offsetof(object_pool_options_t, flags) + sizeof(unsigned) };
 
 object_pool_t *object_pool_create_sized(const object_pool_options_t *options, size_t size)
@@ -313,9 +310,8 @@ object_pool_t *object_pool_create_sized(const object_pool_options_t *options, si
   return create_from_options(&own, __builtin_return_address(0));
 }
 
-/* Ends the objects of a pool that ends. What is still live can no longer be put, and counts as busy in the figures. If an
- * object is busy already, a hook on it never came back. How far that had come is unknown, so no other hook is run on it unless
- * it was constructed. */
+/* Destructs the objects of a pool that is being destroyed. Live ones can no longer be put, and count as busy. If an object is
+ * busy already, its hook never returned and its state is unknown. So no other hook runs on it unless it was constructed. */
 static void end_objects(object_pool_t *pool, object_array_t *array, const char *call)
 {
   for (size_t i = 0; i < array->capacity; i++) {
@@ -324,20 +320,20 @@ static void end_objects(object_pool_t *pool, object_array_t *array, const char *
       ADD(pool->busy, 1);
     store_bit(array->busy, i, true);
     bit_clear(array->made, i);
-    STORE(pool->walked_bytes, 0); /* the hook before may have walked */
+    STORE(pool->walked_bytes, 0); /* the previous hook may have walked */
     if (made || (is_checked(pool) && !busy))
       hooks_end(pool, array, i, made, call);
   }
 }
 
-/* Says whether an earlier call of this thread, from here or deeper on its stack, was left by a hook. */
+/* Returns whether a hook left an earlier call of this thread, made at this depth of the stack or deeper. */
 static bool was_left(const object_pool_t *pool, uintptr_t here)
 {
   return pool->ender == (const void *)&object_thread && here >= pool->ender_frame;
 }
 
-/* The pool stays in the list until its hooks are through. If one leaves by longjmp(), what is there goes with the heap, or with
- * the next call of this function, which goes on behind that hook's object. */
+/* The pool stays in the list until its hooks have run. If one leaves by longjmp(), the next call of this function continues
+ * behind that hook's object. Otherwise the heap's end drops the rest. */
 void object_pool_destroy(object_pool_t *pool)
 {
   if (!pool)

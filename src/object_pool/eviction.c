@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * A batch must not take an object from itself. Its map answers that with one bit, and is brought up to date only when it is
- * asked. */
+ * A batch must not evict its own objects. One bit of its map tells, and the map is updated only when it is needed. */
 #include "object_pool/eviction.h"
 #include "base/shared.h"
 #include "object_pool/object_misuse.h"
 #include "os/probe.h"
 
-enum { EVICT_ATTEMPTS = 64 }; /* victims that others put before they could be taken */
+enum { EVICT_ATTEMPTS = 64 }; /* victims that were put before they could be taken */
 
-/* Returns a map that no batch has, or takes that of another one. A batch whose chooser has left by longjmp() never comes back,
- * so it is not waited for. If too many batches run at once, each loses its map only now and then. */
+/* Returns an unused map, or takes that of another batch. It does not wait for a batch, because one whose chooser left by
+ * longjmp() never ends. Too many batches at once lose their maps in turn, not each time. */
 static uint32_t choose_map(object_pool_t *pool)
 {
   enum { GOLDEN_RATIO = 0x9e3779b1u, BATCH_MAPS_LOG2 = 3 };
@@ -23,7 +22,7 @@ static uint32_t choose_map(object_pool_t *pool)
 
 static word_t *map_of(const object_array_t *array, uint32_t map) { return array->in_batch + map * bits_words(array->capacity); }
 
-/* Gives the batch a map without a bit set. A map that no batch had is so already. The batch marks all its objects anew. */
+/* Gives the batch an empty map and has it mark all its objects again. Unused maps are empty. */
 static void batch_take_map(object_pool_t *pool, const object_array_t *array, batch_t *batch)
 {
   batch->number = batch->number ? batch->number : ++pool->batches;
@@ -35,8 +34,8 @@ static void batch_take_map(object_pool_t *pool, const object_array_t *array, bat
   pool->batch_at[batch->map] = batch->number;
 }
 
-/* Says whether the batch has the object. It marks what it got since the last time first, so each object is looked at once. The
- * lock is held. */
+/* Returns whether the batch has the object. It first marks what it got since the last call, so it looks at each object once.
+ * The lock is held. */
 static bool batch_has(object_pool_t *pool, object_array_t *array, size_t i, batch_t *batch)
 {
   size_t k;
@@ -50,8 +49,7 @@ static bool batch_has(object_pool_t *pool, object_array_t *array, size_t i, batc
   return bit_test(map_of(array, batch->map), i);
 }
 
-/* If another batch has taken the map, there is nothing to leave. An object that is no longer where it was leaves its bit
- * behind, so then all words are cleared. */
+/* Another batch may have taken the map. If an object is no longer where it was, its bit remains, so all words are cleared. */
 void batch_end(const batch_t *batch)
 {
   size_t i, left = batch->bits;
@@ -83,15 +81,15 @@ static void *choose_victim(object_pool_t *pool)
 
 typedef enum evicted { EVICTED, EVICTED_NOT_LIVE, EVICTED_OWN } evicted_t;
 
-/* Gives a live object to a new user, which ends its handles; but not one that the batch itself has got. Takes the lock itself;
- * *object is as in hooks_take(). */
+/* Gives a live object to a new user, which invalidates its handles, unless it is one of the batch. It takes the lock. *object
+ * is as in hooks_take(). */
 static evicted_t evict(object_pool_t *pool, void *victim, batch_t *batch, void **object)
 {
   size_t i;
   lock_acquire(&pool->lock);
   object_array_t *array = array_of(pool, victim, &i);
   bool live = array && is_live(pool, array, i), own = live && batch && batch_has(pool, array, i, batch);
-  /* A put and a get at once: the count of the hot object goes up, and it stays live. */
+  /* A put and a get in one step: the hot object stays live, and its count grows. */
   if (live && !own && is_hot(pool, victim)) {
     STORE(pool->hot->state, pool->hot->state + HOT_PUT + HOT_GET);
   } else if (live && !own) {
@@ -110,8 +108,7 @@ static evicted_t evict(object_pool_t *pool, void *victim, batch_t *batch, void *
   return EVICTED;
 }
 
-/* Says whether the object that was just got is one that the batch has already: another thread has put it meanwhile. It stays
- * with the batch, once. */
+/* Returns whether the batch had this object before: another thread has put it meanwhile. The batch keeps it, once. */
 static bool is_in_batch(object_pool_t *pool, const void *object, batch_t *batch)
 {
   size_t i;
@@ -122,8 +119,8 @@ static bool is_in_batch(object_pool_t *pool, const void *object, batch_t *batch)
   return has;
 }
 
-/* A victim that is no longer live was put by its user just now, so there may be a free object. A victim that the batch itself
- * has got ends the batch: the chooser has nothing better. */
+/* If the victim is no longer live, its user has just put it, so an object may be free. If the victim is one of the batch's own,
+ * the batch ends, because the chooser has nothing better. */
 void *eviction_get(object_pool_t *pool, batch_t *batch)
 {
   void *object, *victim;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * An object is got: the hot one, which is a test and an addition; one of the thread's cache; the lowest free one; and where
- * there is none, what the pool's policy says. Every way on from a hot object is a tail call, so no register is saved for it. */
+ * A get returns the hot object, by a test and an addition; or one of the thread's cache; or the lowest free one; or what the
+ * policy of a full pool provides. All paths beyond the hot object are tail calls, so no register is saved for it. */
 #include "object_pool/cache.h"
 #include "object_pool/capacity.h"
 #include "object_pool/eviction.h"
 #include "object_pool/object_misuse.h"
 #include "os/probe.h"
 
-/* Does what the policy of a full pool says. Pools that overflow do not come here. `batch` is NULL for a get of a single
- * object. */
+/* Applies the policy of a full pool. A pool that overflows has moved on to the next one. `batch` is NULL for a single get. */
 COLD static void *get_when_full(object_pool_t *pool, batch_t *batch)
 {
   void *object;
@@ -25,8 +24,8 @@ COLD static void *get_when_full(object_pool_t *pool, batch_t *batch)
   return full();
 }
 
-/* Gets an object from the pool or, along the chain, from one that it overflows to. The clock is looked at first, because a hook
- * may leave there. */
+/* Gets an object from the pool or the next ones in its chain. It looks at the clock first, because a hook may leave by
+ * longjmp() there. */
 static void *get_along(object_pool_t *pool, batch_t *batch)
 {
   void *object;
@@ -40,7 +39,7 @@ static void *get_along(object_pool_t *pool, batch_t *batch)
   }
 }
 
-/* Comes here if the pool without hooks has no free object (`object` is NULL), or has an unused array. */
+/* Called if a pool without hooks has no free object (`object` is NULL) or an unused array. */
 COLD static void *get_rare(object_pool_t *pool, void *object)
 {
   if (!object)
@@ -49,7 +48,7 @@ COLD static void *get_rare(object_pool_t *pool, void *object)
   return object;
 }
 
-/* The lock is held on entry, and open on return. */
+/* The lock is held on entry and not on return. */
 NOINLINE static void *get_locked(object_pool_t *pool)
 {
   void *object = take_plain(pool);
@@ -57,7 +56,7 @@ NOINLINE static void *get_locked(object_pool_t *pool)
   return likely(object && !may_have_unused(pool)) ? object : get_rare(pool, object);
 }
 
-/* No other thread can be here, so there is no lock to take. The hot object has been looked at already. */
+/* No other thread can be here, so no lock is taken. The hot object is not free. */
 NOINLINE static void *get_alone(object_pool_t *pool)
 {
   size_t i;
@@ -68,30 +67,29 @@ NOINLINE static void *get_alone(object_pool_t *pool)
   return object_at(pool, array, i);
 }
 
-/* Serves every pool that is not a plain shared one in a process with threads, if it has no hot object that is free. A pool that
- * is gone comes here too, because it has none. */
+/* Serves all but shared pools without hooks in a process with threads. The hot object is not free. A destroyed pool comes here
+ * too. */
 NOINLINE static void *get_other(object_pool_t *pool)
 {
   must_be_live(pool, "object_pool_get");
   return is_hooked(pool) ? get_along(pool, NULL) : get_alone(pool);
 }
 
-/* The lock is taken in two halves, whose rare ends are tail calls, so that no register has to be saved for the hot object. */
+/* The rare ends of locking are tail calls, so the path of the hot object saves no register. */
 COLD static void *get_waiting(object_pool_t *pool)
 {
   lock_wait(&pool->lock);
   return get_locked(pool);
 }
 
-/* The object goes through, so that the call can be the last of its caller. */
+/* Passes the object through, so that the call can be a tail call. */
 COLD static void *wake_with(lock_t *lock, void *object)
 {
   os_wake(&lock->word);
   return object;
 }
 
-/* Gets the hot object of a pool that is not single-threaded, and has no caches now. Without a second thread it needs no
- * lock. */
+/* Gets the hot object of a pool that is not single-threaded and uses no caches now. A process with one thread needs no lock. */
 NOINLINE static void *get_shared(object_pool_t *pool)
 {
   hot_t *hot = &pool->hot_shared;
@@ -102,7 +100,7 @@ NOINLINE static void *get_shared(object_pool_t *pool)
     hot->state += HOT_GET;
     return hot->object;
   }
-  /* Hooked and single-threaded pools have no such mark, and neither has a pool that is gone. */
+  /* Only a live shared pool without hooks has this path. */
   if (unlikely(pool->path != PATH_SHARED))
     return get_other(pool);
   if (!lock_try(&pool->lock))
@@ -114,7 +112,7 @@ NOINLINE static void *get_shared(object_pool_t *pool)
   return lock_open(&pool->lock) ? wake_with(&pool->lock, object) : object;
 }
 
-/* No other thread can be here either. */
+/* The caller is the only thread that uses the pool. */
 NOINLINE static void *get_single(object_pool_t *pool)
 {
   size_t i;
@@ -124,7 +122,6 @@ NOINLINE static void *get_single(object_pool_t *pool)
   return object_at(pool, array, i);
 }
 
-/* A pool that is gone has no path. */
 NOINLINE static void *get_without_cache(object_pool_t *pool, const object_cache_t *cache)
 {
   if (likely(pool->path == PATH_SINGLE && cache_is_apart(cache)))
@@ -138,7 +135,7 @@ NOINLINE static void *get_refilled(object_pool_t *pool)
   return likely(object && !may_have_unused(pool)) ? object : get_rare(pool, object);
 }
 
-/* The cache that stands for none has no stock, whatever the slot is by now. */
+/* The cache of slot 0 has no stock. The pool's slot may have changed since it was read. */
 NOINLINE static void *get_cached(object_pool_t *pool, object_cache_t *cache)
 {
   if (unlikely(!cache->stock)) {
@@ -149,7 +146,7 @@ NOINLINE static void *get_cached(object_pool_t *pool, object_cache_t *cache)
   return likely(object) ? object : get_refilled(pool);
 }
 
-/* Gets the thread's hot object. A pool without caches has a slot where none is found, whatever pool it is. */
+/* Gets the hot object of the thread's cache. The cache of slot 0, which pools without caches use, never has one. */
 static inline void *get_own_hot(object_pool_t *pool)
 {
   object_cache_t *cache = cache_of_pool(pool);
@@ -162,7 +159,7 @@ static inline void *get_own_hot(object_pool_t *pool)
   return object;
 }
 
-/* Without threads of its own the library has no caches, and small code counts for more than each instruction. */
+/* A library without threads has no caches, and small code matters more to it than instructions. */
 static void *get_without_system(object_pool_t *pool)
 {
   must_be_live(pool, "object_pool_get");
@@ -184,7 +181,7 @@ void *object_pool_get(object_pool_t *pool)
   return pool->hot_single.object;
 }
 
-/* Takes what a word of bits has, up to `count`. 0: there is no free object. */
+/* Takes up to `count` objects of one word of bits. 0: there is no free object. */
 static size_t take_word(object_pool_t *pool, void **objects, size_t count)
 {
   object_array_t *array = array_to_take_from(pool);
@@ -205,7 +202,7 @@ static size_t take_word(object_pool_t *pool, void **objects, size_t count)
   return got;
 }
 
-/* Without hooks nothing can happen in between, so one lock serves the whole batch. The hot object comes first. */
+/* A pool without hooks serves the whole batch under one lock. The hot object comes first. */
 static size_t get_plain_batch(object_pool_t *pool, void **objects, size_t count)
 {
   size_t got = 0, more;
@@ -219,7 +216,7 @@ static size_t get_plain_batch(object_pool_t *pool, void **objects, size_t count)
   return got;
 }
 
-/* As many as there are come under one lock. The others are got one by one, as the policy says. */
+/* Gets all free objects under one lock, and the rest one by one, by the policy. */
 size_t object_pool_get_batch(object_pool_t *pool, void **objects, size_t count)
 {
   if (!is_given(pool, "object_pool_get_batch"))
@@ -229,7 +226,7 @@ size_t object_pool_get_batch(object_pool_t *pool, void **objects, size_t count)
   void *object;
   while (batch.got < count && (object = get_along(pool, &batch)) != NULL) {
     objects[batch.got++] = object;
-    if (!is_hooked(pool) && may_grow(pool)) /* it has grown by more than one */
+    if (!is_hooked(pool) && may_grow(pool)) /* growth may have added more than one */
       batch.got += get_plain_batch(pool, objects + batch.got, count - batch.got);
   }
   if (HAS_EVICTION)

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * A handle is checked by what it says: an array has the index, the object there is live, and its generation is the handle's.
- * There is no table of handles. */
+ * A handle is valid if an array has its index, the object there is live, and the generations agree. There is no table of
+ * handles. */
 #include "object_pool/handle.h"
 #include "object_pool/hot.h"
 #include "object_pool/object_misuse.h"
 
-/* Generations of an array begin beyond those of earlier arrays, which may have had the same indices. */
 static uint32_t generation_of(const object_pool_t *pool, const object_array_t *array, size_t i)
 {
   return (uint32_t)(array->first_generation + live_gets(pool, array, i));
 }
 
-/* Returns a handle with the index in this pool alone. An index of 0 is no handle. */
+/* Returns a handle with the index in this pool alone, or index 0. */
 static object_pool_handle_t handle_in(const object_pool_t *pool, const void *object)
 {
   object_pool_handle_t handle = {0, 0};
@@ -26,7 +25,7 @@ static object_pool_handle_t handle_in(const object_pool_t *pool, const void *obj
   return handle;
 }
 
-/* Indices count on through the chain: the capacity of each pool but the last is fixed. */
+/* Indices continue through the chain. Only its last pool may grow. */
 object_pool_handle_t object_pool_handle(const object_pool_t *pool, const void *object)
 {
   size_t before = 0;
@@ -40,7 +39,7 @@ object_pool_handle_t object_pool_handle(const object_pool_t *pool, const void *o
   return (object_pool_handle_t){0, 0};
 }
 
-/* The generation differs if the object was got again since, so an old handle resolves to nothing. */
+/* An object that was got again has another generation, so an old handle resolves to nothing. */
 static void *resolve_in(const object_pool_t *pool, object_pool_handle_t handle)
 {
   void *object = NULL;
@@ -55,7 +54,7 @@ static void *resolve_in(const object_pool_t *pool, object_pool_handle_t handle)
   return object;
 }
 
-/* Each pool of the chain has the indices up to its capacity; what is beyond belongs to the next. */
+/* Each pool of the chain has the indices up to its capacity. The next pool has those beyond. */
 void *object_pool_resolve(const object_pool_t *pool, object_pool_handle_t handle)
 {
   if (!is_given(pool, "object_pool_resolve") || !handle.index)
@@ -68,7 +67,6 @@ void *object_pool_resolve(const object_pool_t *pool, object_pool_handle_t handle
   return resolve_in(pool, handle);
 }
 
-/* Does that for one pool of the chain. */
 static bool stand_behind(object_pool_t *pool, size_t objects, bool stays)
 {
   uint64_t end = 0;
@@ -82,7 +80,7 @@ static bool stand_behind(object_pool_t *pool, size_t objects, bool stays)
   return fits;
 }
 
-/* Each pool further on has one capacity more in front of it. */
+/* The capacity of each pool adds to the objects in front of the next. */
 bool handles_stand_behind(object_pool_t *pool, size_t objects, bool stays)
 {
   bool fits = true;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Handles: an index and how often the object was got. Indices count on, from 1, through the pools that overflow leads to, whose
- * capacity is fixed but for the last; so a chain must leave room for those of all its pools. Takes the lock of each pool in
- * turn. */
+ * A handle is an index and the number of gets of the object. Indices begin at 1 and continue through the chain of overflow
+ * pools. Only the last pool of a chain may grow, so a chain must leave room for the indices of all. The functions take the lock
+ * of one pool after the other. */
 #ifndef HANDLE_H
 #define HANDLE_H
 
 #include "object_pool/types.h"
 
-/* Says whether there is room for the indices of so many more objects in front of those of this pool, and of all that it
- * overflows to. With `stays` that room is left for them. */
+/* Returns whether the indices of `objects` more objects fit in front of those of this pool and of its overflow pools. `stays`
+ * reserves them. */
 bool handles_stand_behind(object_pool_t *pool, size_t objects, bool stays);
 
 #endif

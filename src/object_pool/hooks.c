@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A hook runs with the lock open, so the object is made busy under it first, and free or live under it afterwards. What happens
- * in between, no other thread can see. */
+ * A hook runs without the lock. The object is made busy under the lock first, and free or live under it afterwards, so no other
+ * thread sees what happens in between. */
 #include "object_pool/hooks.h"
 #include "object_pool/object_misuse.h"
 #include <string.h>
@@ -21,7 +21,7 @@ static void touch(const object_pool_t *pool, void (*hook)(void *object, void *co
 static void reset(const object_pool_t *pool, void *object) { touch(pool, pool->reset, object); }
 static void destruct(const object_pool_t *pool, void *object) { touch(pool, pool->destruct, object); }
 
-/* A constructor that fails leaves its errno to the caller of get. */
+/* A failed constructor's errno is left to the caller of get. */
 static bool construct(const object_pool_t *pool, void *object)
 {
   int error = errno;
@@ -31,16 +31,16 @@ static bool construct(const object_pool_t *pool, void *object)
   return done;
 }
 
-/* No object is in two hooks at once. So if the thread already runs a hook on this object, that hook was left by longjmp(). */
+/* No object is in two hooks at once. So a note of this object is from a hook that longjmp() has left. */
 static void hook_enter(const void *object)
 {
   if (!object_thread.hook_on || object_thread.hook_on == object)
     object_thread.hook_on = object;
-  else if (object_thread.more_hooks < UINT16_MAX) /* at the end of the count so many were left that it stays there */
+  else if (object_thread.more_hooks < UINT16_MAX) /* after so many were left by longjmp(), the count stays at its end */
     object_thread.more_hooks++;
 }
 
-/* Only the hook that was noted clears the note. Others are counted. */
+/* Only the noted hook clears the note; others are counted. */
 static void hook_leave(const void *object)
 {
   if (object_thread.hook_on == object)
@@ -49,7 +49,7 @@ static void hook_leave(const void *object)
     object_thread.more_hooks--;
 }
 
-/* A checked object is constructed anew for each user, out of bytes that no one can take for an object. */
+/* A checked object is constructed for each user, over bytes that nobody can mistake for an object. */
 static bool make_ready_checked(const object_pool_t *pool, void *object)
 {
   misuse_verify_dead(pool, object, "object_pool_get");
@@ -60,8 +60,7 @@ static bool make_ready_checked(const object_pool_t *pool, void *object)
   return false;
 }
 
-/* An object that was used is only reset, because it is still constructed. `used`: it was used before, and has come back by
- * put. */
+/* A used object is only reset, since it is still constructed. `used`: it had a user before. */
 static bool make_ready(const object_pool_t *pool, const object_array_t *array, void *object, bool used)
 {
   if (is_watched(pool))
@@ -75,8 +74,8 @@ static bool make_ready(const object_pool_t *pool, const object_array_t *array, v
   return true;
 }
 
-/* A checked object is destructed at each put, and filled, so that a later use of it shows. A program that has not asked for
- * that has in `reset` what becomes of what the object leads to. */
+/* A checked object is destructed and filled at each put, so that later uses of it show. If only an option of the process asked
+ * for the checks, the program relies on `reset` to release what the object refers to, so that runs too. */
 void hooks_on_put(const object_pool_t *pool, const object_array_t *array, void *object)
 {
   hook_enter(object);
@@ -95,7 +94,7 @@ void hooks_on_put(const object_pool_t *pool, const object_array_t *array, void *
   hook_leave(object);
 }
 
-/* `made` is noted only after the hook has come back: of an object whose constructor was left nothing is known. */
+/* `made` is set after the hook has returned, since a constructor that was left by longjmp() leaves an unknown state. */
 void *hooks_hand_out(object_pool_t *pool, object_array_t *array, size_t i, bool used)
 {
   void *object = object_at(pool, array, i);
@@ -114,8 +113,8 @@ void *hooks_hand_out(object_pool_t *pool, object_array_t *array, size_t i, bool 
   return ready ? object : NULL;
 }
 
-/* An object on which no hook has anything to do is never busy, which saves the second lock. A pool that ends gives no more
- * out. */
+/* An object that needs no hook is never busy, which saves taking the lock again. A pool that is being destroyed gives out
+ * none. */
 bool hooks_take(object_pool_t *pool, void **object)
 {
   size_t i;
@@ -126,7 +125,7 @@ bool hooks_take(object_pool_t *pool, void **object)
     return false;
   }
   bool used = bit_test(array->made, i);
-  /* An object that is still constructed, and has been reset or needs none, can go to its user as it is. */
+  /* The object is still constructed, and was reset at its put or is never reset. */
   bool ready = used && !is_checked(pool) && !is_watched(pool) && (pool->resets_on_put || !pool->reset);
   if (!ready)
     set_busy(pool, array, i, true);
@@ -135,14 +134,14 @@ bool hooks_take(object_pool_t *pool, void **object)
   return true;
 }
 
-/* The object is busy while its hook runs, so that no other thread can get or put it. */
+/* The object is busy while its hook runs, so no other thread can get or put it. */
 bool hooks_give(object_pool_t *pool, void *object)
 {
   size_t i;
   lock_acquire(&pool->lock);
   object_array_t *array = array_of(pool, object, &i);
   if (!array || pool->ending || !is_live(pool, array, i)) {
-    bool comes_too_late = array && pool->ending; /* it is destructed in its turn, or was already */
+    bool comes_too_late = array && pool->ending; /* object_pool_destroy() destructs it */
     lock_release(&pool->lock);
     return comes_too_late;
   }
@@ -158,7 +157,7 @@ bool hooks_give(object_pool_t *pool, void *object)
   return true;
 }
 
-/* An object of a checked pool that was not constructed is free, so it must still be full of dead bytes. */
+/* An object of a checked pool that is not constructed must still be full of dead bytes. */
 void hooks_end(const object_pool_t *pool, const object_array_t *array, size_t i, bool made, const char *call)
 {
   void *object = object_at(pool, array, i);

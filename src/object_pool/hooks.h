@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: MIT
  *
- * What hooks and checked pools add to a get and a put: the object is busy, neither free nor live, while a hook runs on it.
- * Hooks run with no lock held, may call the pool again, and may never come back. What fails inside a hook on its way to success
- * must not show: errno stays. */
+ * Hooks and checked pools in a get and a put. The object is busy while a hook runs on it, neither free nor live. Hooks run with
+ * no lock held, may call the pool again, and may leave by longjmp(). They do not change errno if they succeed. */
 #ifndef HOOKS_H
 #define HOOKS_H
 
 #include "object_pool/hot.h"
 #include "object_pool/watch.h"
 
-/* What a thread notes of its own doing in object pools, in few bytes, because dlopen must find room for them. It is one
- * variable that is not static: clang makes four of a static one, with gaps between them. */
+/* A thread's own state in object pools: few bytes, because dlopen() must find room for them. The variable is not static, since
+ * clang makes four of a static one, with gaps. */
 typedef struct object_thread {
-  const void *hook_on;      /* the object that it is running a hook on, for the child of a fork; NULL: none */
-  uint16_t more_hooks;      /* hooks on other objects, from within that hook or beside it, by coroutines */
-  uint16_t useless_growths; /* growths of no use within the outermost one */
-  uintptr_t growth_frame;   /* where on its stack the outermost growth began; 0: there is none */
+  const void *hook_on;      /* the object on which it runs a hook, for the child of a fork; NULL: none */
+  uint16_t more_hooks;      /* hooks on other objects, nested or in coroutines */
+  uint16_t useless_growths; /* useless growths within the outermost one */
+  uintptr_t growth_frame;   /* where on its stack the outermost growth began; 0: none */
 } object_thread_t;
 extern INTERNAL THREAD_LOCAL object_thread_t object_thread;
 
-/* Says whether the calling thread runs a hook on a busy object. If it runs more than one, every busy object is taken for its
- * own. A hook that was left by longjmp() still counts. */
+/* Returns whether the calling thread runs a hook on a busy object. If it runs several hooks, this is true for every busy
+ * object. A hook that was left by longjmp() still counts. */
 static inline bool is_in_own_hook(const void *object) { return object_thread.more_hooks || object_thread.hook_on == object; }
 
 static inline bool has_work_on_put(const object_pool_t *pool)
@@ -32,7 +31,7 @@ static inline bool has_work_on_end(const object_pool_t *pool)
   return is_hooked(pool) && (pool->destruct || is_checked(pool));
 }
 
-/* Makes a live object busy, before a hook runs on it. Under the lock. */
+/* Makes a live object busy, before a hook runs on it. Called under the lock. */
 static inline void live_to_busy(object_pool_t *pool, object_array_t *array, size_t i)
 {
   STORE(pool->walked_bytes, 0);
@@ -41,23 +40,22 @@ static inline void live_to_busy(object_pool_t *pool, object_array_t *array, size
     bit_clear(array->made, i);
 }
 
-/* Both are called with no lock held. hooks_on_put() resets or destructs an object that was live and is busy. hooks_hand_out()
- * makes a busy object live, or free if it could not be constructed: NULL then. `used`: it was used before, and has come back by
- * put. */
+/* hooks_on_put() resets or destructs an object that is busy and was live. hooks_hand_out() makes a busy object live and returns
+ * it; if the constructor fails, the object becomes free and the result is NULL. `used`: it had a user before. Called with no
+ * lock held. */
 void hooks_on_put(const object_pool_t *pool, const object_array_t *array, void *object);
 void *hooks_hand_out(object_pool_t *pool, object_array_t *array, size_t i, bool used);
 
-/* Ends a busy object. `made`: it was constructed, and is destructed. */
+/* Ends a busy object, and destructs it if it was constructed (`made`). */
 void hooks_end(const object_pool_t *pool, const object_array_t *array, size_t i, bool made, const char *call);
 
-/* False: no free object. Otherwise *object is it, or NULL: it could not be constructed. Takes the lock itself. */
+/* Returns false if no object is free. *object is NULL if the constructor failed. It takes the lock. */
 bool hooks_take(object_pool_t *pool, void **object);
 
-/* False: not a live object of this pool. Takes the lock itself. */
+/* Returns false if this is no live object of the pool. It takes the lock. */
 bool hooks_give(object_pool_t *pool, void *object);
 
-/* Takes an object of this very pool, hooked or not. False: there is no free one. A hooked pool may also return true with NULL,
- * if the object could not be constructed (hooks_take()). */
+/* Takes an object of this pool. Returns false if none is free. *object is NULL if the constructor of a hooked pool failed. */
 static inline bool try_get(object_pool_t *pool, void **object)
 {
   if (is_hooked(pool))

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The rare end of the hot object: it cools when it would hide something from its array. */
+ * The hot object cools when it would hide something from its array. */
 #include "object_pool/hot.h"
 #include "option.h"
 
-/* Notes since when the array is unused. False: it stays in any case, because it was made with the pool or nothing ever goes
- * back. */
+/* Notes when the array became unused. Returns false if it never leaves the pool. */
 static bool become_unused(object_pool_t *pool, object_array_t *array)
 {
   if (!HAS_GROWTH || array->permanent || pool->purge_delay_ms == PURGE_NEVER)
@@ -17,7 +16,7 @@ static bool become_unused(object_pool_t *pool, object_array_t *array)
   return true;
 }
 
-/* A hot object that is free counts as taken until here. Its bit may be the last of its array. */
+/* A free hot object counts as taken until now, so its array may become unused. */
 void hot_cool(object_pool_t *pool)
 {
   if (!HAS_HOT_OBJECTS)

@@ -1,24 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * From free to taken and back: in an array, by its bits; or as the hot object, by two bits of a word of the pool. The hot one
- * counts as taken in its array until it has cooled, whether it is free or live.
+ * Free objects are taken and returned: in an array by its bits, or as the hot object by two bits of a word in the pool. The hot
+ * object counts as taken in its array, free or live, until it cools.
  *
- * The pool's lock is held, but not for live_count; and for the hot object alone there is none to hold while the process has one
- * thread. */
+ * The pool's lock is held, except for live_count(). The hot object needs no lock while the process has one thread. */
 #ifndef HOT_H
 #define HOT_H
 
 #include "object_pool/array.h"
 
-/* The state of the hot object: its puts, and below them what can be done with it. One bit allows the next get, another the next
- * put.
+/* The state of the hot object: one bit allows the next get, another the next put. The number of its puts is above them.
  *
  *     | puts | HOT_LIVE | HOT_FREE | 0000 |        its uses are its puts, and one more while it is live
  *
- * Adding HOT_GET turns the free bit into the live one; adding HOT_PUT turns it back and carries into the count. Where there is
- * no hot object both bits are clear, so that no get and no put of any address matches. An address that stood for "none" would
- * not do, whichever it were: a program could put it. Zeroed memory, and the bytes that checked heaps and pools fill with
- * (0x1deadb0b, 0xcd), have both bits clear too. */
+ * Adding HOT_GET turns the free bit into the live one. Adding HOT_PUT turns it back and carries into the count. If there is no
+ * hot object, both bits are clear, so no get or put matches it. A special address could not stand for "none", because a program
+ * might put that address. Both bits are also clear in zeroed memory and in the fill of checked heaps and pools (0x1deadb0b,
+ * 0xcd). */
 enum { HOT_FREE = 1 << 4, HOT_LIVE = 1 << 5, HOT_GET = HOT_LIVE - HOT_FREE, HOT_PUT = HOT_LIVE + HOT_FREE, HOT_PUTS_SHIFT = 6 };
 
 static inline uint64_t hot_state(const hot_t *hot) { return __atomic_load_n(&hot->state, __ATOMIC_RELAXED); }
@@ -26,8 +24,8 @@ static inline bool hot_is_free(const hot_t *hot) { return HAS_HOT_OBJECTS && hot
 static inline bool hot_is_live(const hot_t *hot) { return HAS_HOT_OBJECTS && hot_state(hot) & HOT_LIVE; }
 static inline uint32_t hot_uses(const hot_t *hot) { return (uint32_t)(hot_state(hot) >> HOT_PUTS_SHIFT) + hot_is_live(hot); }
 
-/* Tested and then added to where it is, in two instructions; gcc alone would make it a load and a store more. The figures of
- * the pool are asked for by any thread, so the word is stored to at once. A sanitizer sees the other form. */
+/* Two instructions on the word in memory, where gcc would emit a load and a store more. Other threads read the word for
+ * figures, so it is stored at once. Sanitizers see the other form. */
 #if defined __x86_64__ && defined __GCC_ASM_FLAG_OUTPUTS__ && !defined UNDER_SANITIZER
 #define HOT_HAS(hot, bit) \
   (__extension__({ \
@@ -41,13 +39,12 @@ static inline uint32_t hot_uses(const hot_t *hot) { return (uint32_t)(hot_state(
 #define HOT_MOVE(hot, by) STORE((hot)->state, (hot)->state + (by))
 #endif
 
-/* Of an object that is not free by its bit. */
+/* Called for an object whose free bit is clear. */
 static inline bool is_in_cache(const object_array_t *array, size_t i) { return has_laps(array) && !is_in_use(array->uses + i); }
 
-/* How many free objects are in caches of threads. Needs no lock; exact while no thread gets or puts. */
+/* Returns the free objects in caches of threads, without a lock. The figure is exact while no thread gets or puts. */
 size_t caches_count(const object_pool_t *pool);
 
-/* Says whether that is the hot object, free or live. */
 static inline bool is_hot(const object_pool_t *pool, const void *object)
 {
   return HAS_HOT_OBJECTS && object == pool->hot->object;
@@ -60,13 +57,13 @@ static inline bool is_live(const object_pool_t *pool, const object_array_t *arra
   return !is_hot(pool, object_at(pool, array, i)) || hot_is_live(pool->hot);
 }
 
-/* How often a live object was got, modulo 2^32. */
+/* Returns how often a live object was got, modulo 2^32. */
 static inline uint32_t live_gets(const object_pool_t *pool, const object_array_t *array, size_t i)
 {
   return is_hot(pool, object_at(pool, array, i)) ? hot_uses(pool->hot) : gets_of(array, i);
 }
 
-/* Needs no lock. The figure is close while others get and put, and exact otherwise. It is never negative. */
+/* Needs no lock. The figure is exact while no thread gets or puts, and close otherwise. It is never negative. */
 static inline size_t live_count(const object_pool_t *pool)
 {
   size_t taken = LOAD(pool->taken),
@@ -74,14 +71,14 @@ static inline size_t live_count(const object_pool_t *pool)
   return taken > not_live ? taken - not_live : 0;
 }
 
-/* The hot object goes back to its array, and there is none afterwards. */
+/* Returns the hot object to its array. */
 COLD void hot_cool(object_pool_t *pool);
 
-/* Called when the array has no object taken any more. The hot object cools, because from now on every call must look at the
- * clock, and a get of the hot object does not. */
+/* Called when the array has no taken object. The hot object cools, because every call must now look at the clock, and its get
+ * does not. */
 COLD void hot_array_to_unused(object_pool_t *pool, object_array_t *array);
 
-/* Sets the bit of an object that is free again. True: the array has no object taken any more. */
+/* Sets the bit of an object. Returns true if its array has no taken object left. */
 static inline bool put_bit(object_pool_t *pool, object_array_t *array, size_t i)
 {
   STORE(pool->walked_bytes, 0);
@@ -98,7 +95,7 @@ static inline void object_to_free(object_pool_t *pool, object_array_t *array, si
     hot_array_to_unused(pool, array);
 }
 
-/* The oldest array that has a free object, so that newer ones become unused and can go. NULL: there is no free object. */
+/* Returns the oldest array that has a free object, so that newer ones become unused and can leave. NULL: no object is free. */
 static inline object_array_t *array_to_take_from(object_pool_t *pool)
 {
   object_array_t *array = pool->current;
@@ -107,7 +104,7 @@ static inline object_array_t *array_to_take_from(object_pool_t *pool)
   return array;
 }
 
-/* Takes the lowest free object of that array. `single`: the pool is known to be one of PATH_SINGLE. */
+/* Takes the lowest free object of that array. `single`: the pool has PATH_SINGLE. */
 __attribute__((always_inline)) static inline object_array_t *take_known(object_pool_t *pool, size_t *position, bool single)
 {
   object_array_t *array = array_to_take_from(pool);
@@ -130,7 +127,6 @@ __attribute__((always_inline)) static inline object_array_t *take_object(object_
   return take_known(pool, position, false);
 }
 
-/* An object of `array` that is put becomes the hot one. */
 static inline void hot_begin(hot_t *hot, const object_array_t *array, size_t i, void *object)
 {
   hot->position = (uint32_t)i;
@@ -138,9 +134,9 @@ static inline void hot_begin(hot_t *hot, const object_array_t *array, size_t i, 
   STORE(hot->object, object);
 }
 
-/* It does, and the one before it, of the same array and live, gives its count back. The object is got next, and then written.
- * Stores are done in their order, so one whose line is far holds up those behind it: it is fetched. Where objects do not fit
- * into the first cache, put and get took a sixth less. */
+/* Makes an object hot in place of one that is live and in the same array. The next user writes to the object. Stores complete
+ * in order, so one to a distant line delays those behind it, hence the prefetch: put and get take a sixth less time if the
+ * objects do not fit into the L1 cache. */
 static inline void hot_replace(hot_t *hot, const object_array_t *array, size_t i, void *object)
 {
   __builtin_prefetch(object, 1);
@@ -148,7 +144,7 @@ static inline void hot_replace(hot_t *hot, const object_array_t *array, size_t i
   hot_begin(hot, array, i, object);
 }
 
-/* The same of any array, and whether there was one before it or not. */
+/* Makes an object of any array the hot one, whether there was one before or not. */
 static inline void warm(object_pool_t *pool, object_array_t *array, size_t i)
 {
   hot_t *hot = pool->hot;
@@ -158,7 +154,6 @@ static inline void warm(object_pool_t *pool, object_array_t *array, size_t i)
   hot_begin(hot, array, i, object_at(pool, array, i));
 }
 
-/* So many objects were got from the lock. */
 static inline void count_gets_without_cache(object_pool_t *pool, size_t gets)
 {
   if (!HAS_SYSTEM || likely(!pool->gets_without_cache))
@@ -167,7 +162,7 @@ static inline void count_gets_without_cache(object_pool_t *pool, size_t gets)
   resume_caches(pool);
 }
 
-/* Takes an object from a pool without hooks: the hot one if it is free. NULL: there is no free object. */
+/* Takes an object from a pool without hooks, the hot one if it is free. NULL: no object is free. */
 static inline void *take_plain(object_pool_t *pool)
 {
   hot_t *hot = pool->hot;
@@ -181,15 +176,16 @@ static inline void *take_plain(object_pool_t *pool)
   return likely(array) ? object_at(pool, array, i) : NULL;
 }
 
-/* Says whether an object that is put may become the hot one. The hot one counts as taken in its array. So the last taken object
- * of an array that may go does not: that array would never be unused. A pool with caches has its hot objects there. */
+/* Returns whether an object that is put may become the hot one. The last taken object of an array that may leave must not: as
+ * the hot object it counts as taken, so the array would never be unused. The hot objects of a pool with caches are in these. */
 static inline bool may_be_hot(const object_pool_t *pool, const object_array_t *array)
 {
   return HAS_HOT_OBJECTS && !hot_is_free(pool->hot) && !has_unused(pool) && (array->permanent || array->taken > 1) &&
          !(HAS_SYSTEM && pool->home);
 }
 
-/* Puts an object into a pool without hooks. False: it is not a live object of this pool. `single` as for take_known(). */
+/* Puts an object into a pool without hooks. Returns false if it is no live object of the pool. `single` is as for
+ * take_known(). */
 __attribute__((always_inline)) static inline bool give_known(object_pool_t *pool, void *object, bool single)
 {
   size_t i;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A message names the pool, because an address says little to its reader. The name is the program's, so it is quoted. */
+ * A message names the pool, because its address says little. The program chose the name, so it is quoted. */
 #include "object_pool/object_misuse.h"
 #include "base/pattern.h"
 #include "base/text.h"
@@ -31,7 +31,6 @@ void misuse_no_live_pool(const object_pool_t *pool, const char *call) { fatal_mi
 
 void *misuse_no_pool(const char *call) { return invalid(INVALID_POOL_IS_NULL, (uintptr_t)call); }
 
-/* The program goes on. */
 void misuse_say_left(const object_pool_t *pool, size_t live)
 {
   char buffer[400];
@@ -71,7 +70,7 @@ COLD static _Noreturn void written_after_put(const object_pool_t *pool, const vo
 
 bool misuse_was_written(const object_pool_t *pool, const void *object) { return !is_dead(object, pool->object_size); }
 
-/* The first wrong byte ends the program: its offset is what leads to the culprit. */
+/* Ends the program at the first wrong byte. Its offset leads to the write. */
 void misuse_verify_dead(const object_pool_t *pool, const void *object, const char *call)
 {
   const char *written = dead_find_written(object, pool->object_size);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Objects are put: one becomes the hot one, or its bit is set; all of them are words filled with ones. To put what is no live
- * object of the pool, nor of one that it overflows to, ends the program. */
+ * A put makes the object hot or sets its bit. Putting all objects fills whole words of bits. Putting what is no live object of
+ * the pool or its overflow pools ends the program. */
 #include "object_pool/cache.h"
 #include "object_pool/capacity.h"
 #include "object_pool/object_misuse.h"
 #include "object_pool/walk.h"
 #include "object_pool/watch.h"
 
-/* Puts an object that may be of this pool. False: it is not. */
+/* Puts an object if it is live in this pool; otherwise returns false. */
 static bool put_own(object_pool_t *pool, void *object)
 {
   bool done;
@@ -23,7 +23,7 @@ static bool put_own(object_pool_t *pool, void *object)
   return done;
 }
 
-/* Puts an object into the pool `at`, or one that it overflows to. A message names `pool`, the one that was called with it. */
+/* Puts an object into the pool `at` or one that it overflows to. A message names `pool`, the argument of the call. */
 COLD static void put_anywhere(object_pool_t *at, const object_pool_t *pool, void *object, const char *call)
 {
   for (; at; at = overflow_of(at)) {
@@ -35,7 +35,7 @@ COLD static void put_anywhere(object_pool_t *at, const object_pool_t *pool, void
   misuse_not_live(pool, object, call);
 }
 
-/* Comes here if the object is not the pool's own, or an array is unused. */
+/* Called if the object is not the pool's own, or an array is unused. */
 COLD static void put_rare(object_pool_t *pool, void *object, bool done)
 {
   look_at_clock(pool);
@@ -43,7 +43,7 @@ COLD static void put_rare(object_pool_t *pool, void *object, bool done)
     put_anywhere(overflow_of(pool), pool, object, "object_pool_put");
 }
 
-/* The lock is held on entry, and open on return. */
+/* The lock is held on entry and not on return. */
 NOINLINE static void put_locked(object_pool_t *pool, void *object)
 {
   bool done = give_plain(pool, object);
@@ -52,7 +52,6 @@ NOINLINE static void put_locked(object_pool_t *pool, void *object)
     put_rare(pool, object, done);
 }
 
-/* Only one thread can be here, so there is no lock to take. */
 NOINLINE static void put_alone(object_pool_t *pool, void *object)
 {
   bool done = give_plain(pool, object);
@@ -60,7 +59,7 @@ NOINLINE static void put_alone(object_pool_t *pool, void *object)
     put_rare(pool, object, done);
 }
 
-/* Serves every pool that is not a plain shared one in a process with threads. */
+/* Serves all but shared pools without hooks in a process with threads. */
 NOINLINE static void put_other(object_pool_t *pool, void *object)
 {
   must_be_live(pool, "object_pool_put");
@@ -76,7 +75,7 @@ COLD static void put_waiting(object_pool_t *pool, void *object)
   put_locked(pool, object);
 }
 
-/* Puts the hot object back, if it is that, with nothing but its state. The two halves of the lock are as in get.c. */
+/* Puts the hot object, which changes only its state. The lock is split as in get.c. */
 NOINLINE static void put_shared(object_pool_t *pool, void *object)
 {
   hot_t *hot = &pool->hot_shared;
@@ -88,7 +87,7 @@ NOINLINE static void put_shared(object_pool_t *pool, void *object)
       hot->state += HOT_PUT;
     return;
   }
-  /* The same mark as in get.c: a plain shared pool that is live. */
+  /* Only a live shared pool without hooks has this path. */
   if (unlikely(pool->path != PATH_SHARED)) {
     put_other(pool, object);
     return;
@@ -106,7 +105,7 @@ NOINLINE static void put_shared(object_pool_t *pool, void *object)
     os_wake(&pool->lock.word);
 }
 
-/* An object that is not of the home array, or not live, is left to those who take the lock. */
+/* An object outside the home array, or one that is not live, needs the lock. */
 NOINLINE static void put_uncached(object_pool_t *pool, void *object)
 {
   size_t i = object_position(pool, pool->home, object);
@@ -114,7 +113,7 @@ NOINLINE static void put_uncached(object_pool_t *pool, void *object)
     put_shared(pool, object);
 }
 
-/* No other thread can be here either. */
+/* The caller is the only thread that uses the pool. */
 NOINLINE static void put_single_rare(object_pool_t *pool, void *object)
 {
   bool done = give_known(pool, object, true);
@@ -122,8 +121,8 @@ NOINLINE static void put_single_rare(object_pool_t *pool, void *object)
     put_rare(pool, object, done);
 }
 
-/* The usual put of what is not the hot object finds that live: the two change places, and nothing else does. In a pool with one
- * array that asks little and saves no register: two of its objects are taken, so it does not become unused. */
+/* A put of another object usually finds the hot one live, and replaces it. In a pool with one array this takes few tests and
+ * saves no register: two objects are taken, so the array does not become unused. */
 static inline void put_single(object_pool_t *pool, void *object)
 {
   hot_t *hot = &pool->hot_single;
@@ -139,7 +138,6 @@ static inline void put_single(object_pool_t *pool, void *object)
     hot_replace(hot, array, i, object);
 }
 
-/* A pool that is gone has no path. */
 NOINLINE static void put_without_cache(object_pool_t *pool, void *object)
 {
   if (pool->path == PATH_HOOKED)
@@ -162,7 +160,7 @@ NOINLINE static void put_cached(object_pool_t *pool, void *object, object_cache_
     put_uncached(pool, object);
 }
 
-/* Puts the object that is hot in the thread's cache. Whatever its address is, it is live there: no other pool has the slot. */
+/* Puts the hot object of the thread's cache. Its address identifies it, because no other pool uses the slot. */
 static inline void put_own_hot(object_pool_t *pool, void *object)
 {
   object_cache_t *cache = cache_of_pool(pool);
@@ -185,8 +183,7 @@ void object_pool_put(object_pool_t *pool, void *object)
     put_own_hot(pool, object);
 }
 
-/* As many as are the pool's own are put under one lock. From the first one on that is not, each is looked for along the
- * chain. */
+/* Puts the pool's own objects under one lock. From the first other one on, each is looked for along the chain. */
 void object_pool_put_batch(object_pool_t *pool, void **objects, size_t count)
 {
   if (!is_given(pool, "object_pool_put_batch"))
@@ -203,7 +200,7 @@ void object_pool_put_batch(object_pool_t *pool, void **objects, size_t count)
   look_at_clock(pool);
 }
 
-/* Frees all live objects of the home array, and leaves what is in caches there. */
+/* Frees all live objects of the home array. Objects in caches stay there. */
 static void put_all_of_home(object_pool_t *pool)
 {
   object_array_t *home = pool->home;
@@ -225,7 +222,7 @@ static void put_all_of_home(object_pool_t *pool)
   ADD(pool->taken, -(size_t)(taken - home->taken));
 }
 
-/* Frees all objects of an array at once, except busy ones: those are in a hook, and come out of it by themselves. */
+/* Frees all objects of an array at once, except busy ones, which their hooks free. */
 static void put_all_of(object_pool_t *pool, object_array_t *array)
 {
   if (!array->taken)
@@ -242,7 +239,7 @@ static void put_all_of(object_pool_t *pool, object_array_t *array)
     hot_array_to_unused(pool, array);
 }
 
-/* If putting is more than a bit, each object is put by itself, found by a walk: hooks may get and put meanwhile. */
+/* If a put runs a hook, a walk finds each object and puts it by itself, because hooks may get and put meanwhile. */
 void object_pool_put_all(object_pool_t *pool)
 {
   if (!is_given(pool, "object_pool_put_all") || pool->ending)

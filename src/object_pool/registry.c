@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * All pools are in one list, by age, and those of a heap in a list of that heap. Ends of heaps and forks come here from
- * below. */
+ * All pools are in one list, by age, and the pools of a heap are in a list of that heap. */
 #include "object_pool/registry.h"
 #include "heap/blocks.h"
 #include "heap/heap.h"
@@ -15,9 +14,9 @@
 #include <string.h>
 
 static object_pool_t *all_pools, *newest_pool; /* under heaps_lock, oldest first */
-static uint32_t overflowing_ended;             /* pools that overflowed to others, and are gone; likewise */
+static uint32_t overflowing_ended;             /* destroyed pools that overflowed to others; under heaps_lock */
 
-/* Takes a pool out of both lists. The pools that it overflowed to may have indices to gain, which they learn by the count. */
+/* Takes a pool out of both lists. The count tells the pools that it overflowed to that they may gain indices. */
 static void leave_all(object_pool_t *pool)
 {
   if (HAS_SYSTEM)
@@ -45,8 +44,8 @@ static bool is_in_list(const object_pool_t *wanted)
   return pool != NULL;
 }
 
-/* The pool that `pool` overflows to may be gone. Then its record may be gone with a heap, unless it was apart; so it is looked
- * for in the list first. */
+/* The pool that `pool` overflows to may be destroyed, and its record may have ended with a heap, unless it was apart. So the
+ * list is searched first. */
 static void count_before_overflow(const object_pool_t *pool)
 {
   object_pool_t *to = overflow_of(pool);
@@ -54,8 +53,8 @@ static void count_before_overflow(const object_pool_t *pool)
     to->counted_before = max_size(to->counted_before, pool->counted_before + LOAD(pool->capacity));
 }
 
-/* Counts for each pool how many objects the pools that overflow to it have, one behind the other. A pool is older than those
- * that overflow to it, so with the newest first each has its sum when its own turn comes. */
+/* Counts for each pool the objects of the pools that overflow to it. A pool is older than those, so in order from the newest
+ * each sum is complete when its pool's turn comes. */
 static void count_all_before(void)
 {
   for (object_pool_t *pool = all_pools; pool; pool = pool->next)
@@ -64,7 +63,7 @@ static void count_all_before(void)
     count_before_overflow(pool);
 }
 
-/* Nothing can be gained before another pool that overflows has ended, so the count is not repeated until then. */
+/* A recount gains nothing until another pool that overflows has ended. */
 bool registry_recount_indices(object_pool_t *pool)
 {
   bool any = false;
@@ -82,7 +81,7 @@ bool registry_recount_indices(object_pool_t *pool)
   return any;
 }
 
-/* Leaves a record in which no fast path finds what it looks for, so that a caller who still uses it comes to must_be_live(). */
+/* Leaves a record that no fast path serves, so that a call with the destroyed pool gets to must_be_live(). */
 static void end_record(object_pool_t *pool)
 {
   pool->hot_single.state = pool->hot_shared.state = 0;
@@ -90,10 +89,10 @@ static void end_record(object_pool_t *pool)
   pool->mark = pool->path = 0;
 }
 
-/* The records of pools that are no blocks of a heap. They are used again for pools alone, so that a pointer to a pool that is
- * gone leads to a record that says so. */
+/* Records of pools that are no blocks of a heap. They serve only later pools, so a stale pointer to a pool finds a record that
+ * says so. */
 static object_pool_t *unused_pools;                                                                     /* under heaps_lock */
-static metadata_kind_t pool_records = {.size = sizeof(object_pool_t), .alignment = METADATA_ALIGNMENT}; /* with them */
+static metadata_kind_t pool_records = {.size = sizeof(object_pool_t), .alignment = METADATA_ALIGNMENT}; /* under heaps_lock */
 
 static object_pool_t *record_take_in_heap(const attempt_t *from)
 {
@@ -103,7 +102,7 @@ static object_pool_t *record_take_in_heap(const attempt_t *from)
   return pool;
 }
 
-/* If the heap cannot have records apart, or its budget refuses, the record is a block of the heap. */
+/* The record is a block of the heap if the heap cannot have records apart, or its budget refuses. */
 object_pool_t *registry_take_record(heap_t *heap, const attempt_t *from)
 {
   if (!heap_has_records_apart(heap) || watch_keeps_records() || !heap_charge_record(heap, sizeof(object_pool_t)))
@@ -122,7 +121,7 @@ object_pool_t *registry_take_record(heap_t *heap, const attempt_t *from)
   return pool;
 }
 
-/* Keeps the record for the next pool, without any charge for it. Under heaps_lock. */
+/* Keeps the record for the next pool, charged to no heap. Called under heaps_lock. */
 static void record_keep(heap_t *heap, object_pool_t *pool)
 {
   pool->next = unused_pools;
@@ -130,7 +129,7 @@ static void record_keep(heap_t *heap, object_pool_t *pool)
   heap_discharge_record(heap, sizeof *pool);
 }
 
-/* The record stops being a pool before anything else can have it. */
+/* The record loses its mark before anything else can use it. */
 void registry_give_record(heap_t *heap, object_pool_t *pool, const char *call)
 {
   end_record(pool);
@@ -143,15 +142,14 @@ void registry_give_record(heap_t *heap, object_pool_t *pool, const char *call)
   lock_release(&heaps_lock);
 }
 
-/* A block that the heap's overflow served does not end with the heap, so it is freed here. */
+/* Frees a block that the heap's overflow served, because it does not end with the heap. */
 static void give_overflowed(const heap_t *heap, void *block, const char *call)
 {
   if (heap_overflow(heap) && heap_locate_block(heap, block, call, FREED_TWICE).heap != heap)
     heap_free(NULL, block, call);
 }
 
-/* A heap that ends takes its pools along, and no hook runs. What a pool has apart from the heap, or out of the heap's overflow,
- * goes back. */
+/* Drops a pool of a heap that ends, without hooks. Memory apart from the heap, or from its overflow, is freed. */
 static void drop_pool(heap_t *heap, object_pool_t *pool)
 {
   static const char call[] = "pool_heap_destroy";
@@ -175,7 +173,7 @@ static void drop_pool(heap_t *heap, object_pool_t *pool)
     give_overflowed(heap, pool, call);
 }
 
-/* Returns a free object that was written to, and is therefore not full of dead bytes any more. Under the pool's lock. */
+/* Returns a free object that was written to after its put, or NULL. Called under the pool's lock. */
 static const void *find_written(const object_pool_t *pool)
 {
   for (uint32_t k = 0; k < pool->array_count; k++) {
@@ -189,7 +187,7 @@ static const void *find_written(const object_pool_t *pool)
   return NULL;
 }
 
-/* What is closed to the program a tool sees written. A pool of one thread has no lock. */
+/* A tool itself sees writes to objects that are closed to the program. A single-threaded pool has no lock. */
 static const void *look_for_written(object_pool_t *pool, bool alone)
 {
   if (!is_checked(pool) || is_watched(pool) || pool->ending || (pool->single_thread && !alone))
@@ -200,7 +198,7 @@ static const void *look_for_written(object_pool_t *pool, bool alone)
   return object;
 }
 
-/* It is said with no lock held: whoever handles the end of the program may use pools. */
+/* Reports with no lock held, because a handler for the end of the program may use pools. */
 static void verify_pools(heap_t *heap, bool alone, const char *call)
 {
   const void *written = NULL;
@@ -219,7 +217,7 @@ static void drop_pools_of(heap_t *heap)
     drop_pool(heap, heap->object_pools);
 }
 
-/* No call holds the locks of two pools, so any order will do. Pools of one thread have no lock. */
+/* No call holds the locks of two pools, so their order does not matter. Single-threaded pools have no lock. */
 static void for_each_shared(void (*act)(lock_t *))
 {
   for (object_pool_t *pool = all_pools; pool; pool = pool->next)
@@ -239,8 +237,8 @@ static void release_pools(void)
   lock_release(&object_caches_lock);
 }
 
-/* In the child of a fork: an object on which a lost thread was running a hook is free again, and counts as never used. How far
- * the hook had come is unknown, so no other hook may be run on it. */
+/* In the child of a fork, frees an object on which a lost thread ran a hook, and counts it as never used: its state is unknown,
+ * so no other hook may run on it. */
 static void free_if_deserted(object_pool_t *pool, object_array_t *array, size_t i)
 {
   void *object = object_at(pool, array, i);
@@ -257,7 +255,7 @@ static void free_if_deserted(object_pool_t *pool, object_array_t *array, size_t 
   object_to_free(pool, array, i);
 }
 
-/* In pools without hooks no object is ever busy, so their arrays have no such map. */
+/* Arrays of pools without hooks have no map of busy objects. */
 static void free_deserted(object_pool_t *pool)
 {
   for (uint32_t k = 0; k < pool->array_count && pool->busy; k++) {
@@ -267,8 +265,8 @@ static void free_deserted(object_pool_t *pool)
   }
 }
 
-/* In the child of a fork no thread is making an array either, so the locks of growth are free. A pool of one thread, or one
- * that is ending, is left as it is: its thread may be the one that forked. */
+/* In the child of a fork, no thread is creating an array, so the locks of growth are free too. A pool that is single-threaded
+ * or being destroyed is left alone, because its thread may be the one that forked. */
 static void reset_pools(void)
 {
   for_each_shared(lock_reset);
@@ -282,8 +280,7 @@ static void reset_pools(void)
   caches_forget_blocks();
 }
 
-/* Reads the words of the pool itself and none of its arrays: a pool of one thread has no lock, so those may go at any
- * moment. */
+/* Reads only the pool's own words: a single-threaded pool has no lock, so its arrays may leave at any moment. */
 static void object_pool_figures_of(const object_pool_t *pool, object_pool_figures_t *f)
 {
   *f = (object_pool_figures_t){.object_size = pool->object_size,
@@ -306,7 +303,7 @@ void object_pools_visit(object_pool_visit_fn *visit, void *context)
   lock_release(&heaps_lock);
 }
 
-/* Nothing forks, and no thread ends, where there is no system. */
+/* There are no forks and no threads without a system. */
 static const heap_dependents_t object_pools = {.verify = HAS_SYSTEM ? verify_pools : NULL,
                                                .drop = drop_pools_of,
                                                .visit = HAS_SYSTEM ? object_pools_visit : NULL,
@@ -315,7 +312,7 @@ static const heap_dependents_t object_pools = {.verify = HAS_SYSTEM ? verify_poo
                                                .fork_parent = HAS_SYSTEM ? release_pools : NULL,
                                                .fork_child = HAS_SYSTEM ? reset_pools : NULL};
 
-/* The first pool tells the heaps that there are pools. */
+/* The first pool registers the pools with the heaps. */
 void registry_enter(object_pool_t *pool)
 {
   lock_acquire(&heaps_lock);

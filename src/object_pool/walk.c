@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * A walk has no state but the object before. It goes on by address, so objects and arrays may come and go between two calls. */
+ * The state of a walk is the previous object. It goes on by address, so objects and arrays may come and go between two
+ * calls. */
 #include "object_pool/walk.h"
 #include "object_pool/object_misuse.h"
 
-enum { RUN_WORDS = 16 }; /* how far a walk looks ahead */
+enum { RUN_WORDS = 16 }; /* words that a walk looks ahead */
 
-/* Returns word `w` of the live objects. The hot object is among them whether it is live or not. */
+/* Returns word `w` of the live objects. The hot object is in it, live or not. */
 static inline word_t live_word(const object_array_t *array, size_t w)
 {
   word_t not_live = bit_tree_word(&array->free, w) | (array->busy ? LOAD(array->busy[w]) : 0);
   return ~not_live & bits_of_word(array->capacity, w);
 }
 
-/* The lock is taken, because the array of the object may go at any moment. */
+/* The array of the object may leave at any moment, so the lock is taken. */
 bool object_pool_in_use(const object_pool_t *pool, const void *object)
 {
   if (!is_given(pool, "object_pool_in_use"))
@@ -27,15 +28,15 @@ bool object_pool_in_use(const object_pool_t *pool, const void *object)
   return live;
 }
 
-/* Of an object that is not free by its bit. */
+/* Called for an object whose free bit is clear. */
 static inline bool is_free_though_taken(const object_pool_t *pool, const object_array_t *array, size_t i)
 {
   bool hot = unlikely(object_at(pool, array, i) == LOAD(pool->hot->object)) && hot_is_free(pool->hot);
   return hot || is_in_cache(array, i);
 }
 
-/* All objects of word `w` of a single-threaded pool are live. Notes how far that goes on, so that the walk needs no bits so far
- * (O7). */
+/* Called if all objects of word `w` of a single-threaded pool are live. Notes how far that goes on, so that the walk needs no
+ * bits (O7). */
 static void note_walked(object_pool_t *pool, const object_array_t *array, size_t w)
 {
   size_t whole = array->capacity / WORD_BITS, end = w;
@@ -45,7 +46,7 @@ static void note_walked(object_pool_t *pool, const object_array_t *array, size_t
   pool->walked_bytes = ((end - w) * WORD_BITS - 1) * pool->stride;
 }
 
-/* Returns the first live object at or behind position `i`; NULL: there is none. */
+/* Returns the first live object at or behind position `i`, or NULL. */
 static void *next_in_array(const object_pool_t *pool, const object_array_t *array, size_t i)
 {
   while (i < array->capacity) {
@@ -66,8 +67,7 @@ static void *next_in_array(const object_pool_t *pool, const object_array_t *arra
   return NULL;
 }
 
-/* Returns where the walk goes on in an array that ends behind `previous`. That need not be an object: its array may have
- * gone. */
+/* Returns where the walk goes on in an array that ends behind `previous`, which is no object if its array has left. */
 static size_t position_behind(const object_pool_t *pool, const object_array_t *array, const void *previous)
 {
   size_t i = object_position(pool, array, previous);
@@ -77,7 +77,6 @@ static size_t position_behind(const object_pool_t *pool, const object_array_t *a
   return inside ? (size_t)((const char *)previous - array->objects) / pool->stride + 1 : 0;
 }
 
-/* Goes on by address, so arrays may come and go between two calls. */
 static void *next_in_arrays(const object_pool_t *pool, const void *previous)
 {
   void *object = NULL;
@@ -86,7 +85,7 @@ static void *next_in_arrays(const object_pool_t *pool, const void *previous)
   return object;
 }
 
-/* A pool with one array that stays needs no lock (walk.h). */
+/* A pool with a single array that stays needs no lock (walk.h). */
 NOINLINE static void *next_slow(const object_pool_t *pool, const void *previous)
 {
   if (LOAD(pool->only))
@@ -97,8 +96,8 @@ NOINLINE static void *next_slow(const object_pool_t *pool, const void *previous)
   return object;
 }
 
-/* The fast path, within a word of objects. If all of them are live, the next address does not wait for any bit. Otherwise no
- * branch depends on a single bit, since those of a half full pool cannot be predicted. */
+/* The fast path, within a word of objects. If all of them are live, the next address depends on no bit. Otherwise no branch
+ * depends on a single bit, since those of a half full pool are unpredictable. */
 void *walk_next(const object_pool_t *pool, const void *previous)
 {
   must_be_live(pool, "object_pool_next");
@@ -116,7 +115,7 @@ void *walk_next(const object_pool_t *pool, const void *previous)
   return next;
 }
 
-/* Within `walked` every object is live (O7), except that the hot one may be free. */
+/* Every object within `walked` is live (O7), except that the hot one may be free. */
 void *object_pool_next(const object_pool_t *pool, const void *previous)
 {
   if (unlikely(!pool))
@@ -127,7 +126,7 @@ void *object_pool_next(const object_pool_t *pool, const void *previous)
   return walk_next(pool, previous);
 }
 
-/* No lock is taken: the figure may be old by the time the caller has it in any case. */
+/* The figure may be old once the caller has it, so no lock is taken. */
 size_t object_pool_live(const object_pool_t *pool)
 {
   if (!is_given(pool, "object_pool_live"))

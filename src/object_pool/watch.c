@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Without a system there is no tool, and none of this. */
+ *
+ * There is no tool without a system. */
 #include "object_pool/watch.h"
 
-/* From behind the record, or the beginning of a block of their own, to the end. */
+/* The watched bytes of an array begin behind a record in front, or with its own block. */
 static const char *first_byte(const object_array_t *array)
 {
   return array->place == ARRAY_IN_FRONT ? array->objects - watch_zone() : array->objects;
@@ -26,7 +27,7 @@ void watch_end_array(const object_pool_t *pool, const object_array_t *array)
   os_tool_open(first_byte(array), closed_bytes(pool, array));
 }
 
-/* The order of an object has a name in the records: at its own address the program may have a lock. */
+/* The order of an object has an address in the array's record, because the program may have a lock at the object's own. */
 static const void *order_of(const object_pool_t *pool, const object_array_t *array, const void *object)
 {
   return array->uses + (size_t)((const char *)object - array->objects) / pool->stride;

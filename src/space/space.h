@@ -126,7 +126,8 @@ size_t space_longest_grown(void);
  * purged when they are given, except those of a region. If the process's memory is limited, at most 1/16 of the limit is kept
  * dirty, because the program's own mappings may need the rest.
  *
- * System calls are made without the lock, inside the gate. Refused units are skipped and retried later. */
+ * The lock is released while units are purged, inside the gate, but not while addresses are mapped or unmapped. Refused units
+ * are skipped and retried later. */
 
 /* Count more or fewer units as dirty. Called under the lock. */
 void space_add_unpaid(const space_t *space, ptrdiff_t units);
@@ -173,8 +174,11 @@ bool space_purge_inside(space_t *space, char *from, char *to);
 
 /* space_tick() returns whether an epoch, a quarter of the purge delay, has passed since the last one ended. It then ends the
  * epoch and begins a pass over the units that were not needed for the whole delay. space_tick_region() also finishes the pass,
- * since regions are ticked seldom. space_has_left() returns whether units are left for a later tick; after a refusal not before
- * the next one. space_wants_ticks() does so for a region only: after a refusal it wants none until it is used again. */
+ * since regions are ticked seldom.
+ *
+ * space_has_left() returns whether a later tick has units to purge, or free metadata. Units do not count from a refusal until
+ * the next epoch. space_wants_ticks() is space_has_left() for regions, and false for the process's space. A refused region gets
+ * no tick until its heap is used again. */
 bool space_tick(space_t *space, uint64_t now_ms);
 void space_tick_region(space_t *space, uint64_t now_ms);
 bool space_has_left(space_t *space);
