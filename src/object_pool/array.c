@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Takes memory for an array from the heap with no lock of the pool held, and enters the array under the lock. No two arrays of
- * a pool share indices, which handles contain. */
+ * Arrays are created with no lock of the pool held, and entered under the lock. No two of a pool share handle indices. */
 #include "object_pool/array.h"
 #include "heap/blocks.h"
 #include "heap/heap.h"
@@ -151,8 +150,7 @@ size_t array_free_indices(const object_pool_t *pool)
   return longest;
 }
 
-/* Indices are reused only after a quarter of all are used up. So the handles of a destroyed array resolve to nothing for
- * long. */
+/* Indices are reused only after a quarter of all are used up, so the handles of a destroyed array stay invalid for long. */
 static uint32_t new_index(const object_pool_t *pool, uint32_t capacity)
 {
   uint64_t end = UINT32_MAX - pool->indices_before;
@@ -160,8 +158,7 @@ static uint32_t new_index(const object_pool_t *pool, uint32_t capacity)
   return index != UINT32_MAX ? index : free_index(pool, 0, capacity, end);
 }
 
-/* Arrays are in order of address, so a binary search finds the array of an object. `only` lets walks omit the lock, so it is
- * set only if the single array stays. */
+/* Arrays are in order of address for a binary search. Walks omit the lock if `only` is set, so that array must stay. */
 bool array_enter(object_pool_t *pool, object_array_t *array)
 {
   uint32_t k = pool->array_count;

@@ -11,7 +11,7 @@
 enum { NATURAL_ALIGNMENT = 16 };
 
 /* Bytes of uses that processors fetch together: two cache lines. The objects in a thread's cache fill such stretches, as far as
- * possible. Two threads with objects in one stretch would take it from each other's processor at every get and put. */
+ * possible: threads with objects in one stretch would take it from each other's processor at every get and put. */
 enum { USES_TOGETHER = 128 };
 
 /* Returns the position of an object in this array, or a number at or beyond the capacity if the array does not have it. The
@@ -34,7 +34,7 @@ static inline bool has_laps(const object_array_t *array) { return HAS_SYSTEM && 
  * bits count its puts. The lap is the next higher bit of that count. */
 #define USES_LIVE 0x80000000u
 
-/* Returns how often an object was got, modulo 2^32. Its handle adds first_generation. Called under the lock. */
+/* Returns the gets of an object, modulo 2^32. Its handle adds first_generation. Called under the lock. */
 static inline uint32_t gets_of(const object_array_t *array, size_t i)
 {
   uint32_t uses = LOAD(array->uses[i]);

@@ -89,8 +89,7 @@ static void acquire_contended(lock_t *lock)
     lock_wait(lock);
 }
 
-/* Returns the older half of the stock to the array. The owner is busy only while it moves positions, under the lock. So each
- * object is in the cache or in the array at every moment. */
+/* Returns the older half of the stock to the array, all under the lock: an object is always in the cache or in the array. */
 static void spill(object_pool_t *pool, object_cache_t *cache)
 {
   object_stock_t *stock = cache->stock;
@@ -106,8 +105,7 @@ static void spill(object_pool_t *pool, object_cache_t *cache)
   lock_release(&pool->lock);
 }
 
-/* Returns the thread's cache of the pool, with a stock. NULL: the thread ends, memory is short, or the pool uses no caches
- * now. */
+/* Returns the thread's cache of the pool, with a stock. NULL: the thread ends, or there is no memory, or the slot is 0. */
 static object_cache_t *cache_with_stock(object_pool_t *pool);
 
 bool cache_put_rare(object_pool_t *pool, size_t i)
@@ -125,7 +123,7 @@ static size_t stretch_of(size_t i) { return i / (USES_TOGETHER / sizeof(uint32_t
 
 /* Moves free objects of the home array into the stock, the lowest on top. It takes half of the stock's capacity, and then goes
  * on to the end of a stretch if there is room, so that no other thread gets objects from there. The object at `last` was just
- * taken. Called under the lock; a count of 0 makes all moves visible at once. */
+ * taken. Called under the lock. */
 static void stock_up(object_pool_t *pool, object_cache_t *cache, size_t last)
 {
   object_array_t *home = pool->home;
@@ -307,8 +305,7 @@ static bool claim_all(const object_pool_t *pool, bool claim)
   return others;
 }
 
-/* A thread that does not look busy may still be so until the fence. A signal handler may have interrupted its own thread's
- * call: then this thread's cache is busy. */
+/* A busy thread may not look so before the fence. The calling thread is busy if this signal handler interrupted its call. */
 static void wait_for_owners(const object_pool_t *pool, bool others)
 {
   bool fenced = others && os_fence_others();

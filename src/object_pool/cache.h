@@ -24,8 +24,7 @@
  * touch that before. All other changes by the owner follow the protocol of a get.
  *
  * No cache is used while the pool's slot is 0; each call then takes the lock. That is so for some gets after a collection,
- * since the pool may soon be exhausted again. It is also so while an array is unused, because then every call looks at the
- * clock. */
+ * since the pool may soon be exhausted again. It is also so while an array is unused, as every call then looks at the clock. */
 #ifndef CACHE_H
 #define CACHE_H
 
@@ -122,29 +121,24 @@ static inline bool cache_put(object_pool_t *pool, object_cache_t *cache, size_t 
   return true;
 }
 
-/* Called when a put finds no room or no cache: the thread gets a cache, or returns half of its stock. False: the object cannot
- * be cached. */
+/* Gives the thread a cache, or empties half of its stock, and puts the object. False: nothing was put. */
 bool cache_put_rare(object_pool_t *pool, size_t i);
 
 /* Gets an object, and more for the cache. NULL: no array has a free object. */
 void *cache_refill(object_pool_t *pool);
 
-/* Gets an object of a pool with a home array. If no array has a free one, it first collects the caches of all threads. NULL: no
- * object was free. A thread that stays busy for a second keeps its cache: a signal handler has interrupted it, and waits.
- * Called with no lock held. */
+/* Gets an object of a pool with a home array, if need be after collecting the caches of all threads. NULL: none was free. A
+ * thread that is busy for a second keeps its cache: a signal handler interrupted it, and waits. No lock is held. */
 COLD void *caches_get(object_pool_t *pool);
 
-/* Empties the caches while an array is unused. Otherwise gets would use that array while caches have free objects of the home
- * array, and it would not stay unused. */
+/* Empties caches while an array is unused. Gets would otherwise use that array, not the cached objects of the home array. */
 COLD void caches_empty(object_pool_t *pool);
 
-/* caches_enter_pool() gives a new pool a slot, if it can have one. caches_leave_pool() takes the slot and the caches back. Both
- * are called under heaps_lock. */
+/* Give a new pool a slot, if it can have one, and take back its slot and its caches. Called under heaps_lock. */
 void caches_enter_pool(object_pool_t *pool);
 void caches_leave_pool(object_pool_t *pool);
 
-/* Gives a thread a block of its own. Threads that share no_caches all write to one line of it, when they use pools without
- * caches. The first cache of no_caches stays claimed, which marks it. */
+/* Gives a thread a block, because threads that share no_caches write to one line. Its first cache stays claimed. */
 static inline void caches_be_apart(void)
 {
   if (unlikely(object_caches == no_caches))
@@ -155,8 +149,7 @@ static inline bool cache_is_apart(const object_cache_t *first) { return !first->
 /* Called by each thread at its end, with no lock held. */
 void caches_end_of_thread(void);
 
-/* In the child of a fork, frees the objects in caches of other threads, and then the blocks of these. The locks have been
- * reset. */
+/* In the child of a fork, free the objects that other threads cached, and then their blocks. The locks have been reset. */
 void caches_forget_others(object_pool_t *pool);
 void caches_forget_blocks(void);
 

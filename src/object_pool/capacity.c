@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A thread decides under the pool's lock whether to grow, creates an array without it, and enters the array under it again, if
- * that is still wanted. */
+ * Whether to grow is decided under the pool's lock. The array is created without it, and entered if that is still wanted. */
 #include "object_pool/capacity.h"
 #include "heap/blocks.h"
 #include "object_pool/cache.h"
@@ -42,9 +41,8 @@ static object_array_t *array_create_step(object_pool_t *pool, const attempt_t *f
 
 typedef enum growth { GREW, AT_LIMIT, OUT_OF_MEMORY } growth_t;
 
-/* Creates an array and enters it. Several threads may be here at once. If another one made room meanwhile, this one destroys
- * its own array. It returns GREW even if that room is taken already: the pool has grown and may not be at its limit. *least is
- * set to the bytes of the least step. */
+/* Creates an array and enters it. If another thread made room meanwhile, this one destroys its own array. It returns GREW even
+ * if that room is taken again, because the pool may not be at its limit. *least: bytes of the least step. */
 static growth_t grow_once(object_pool_t *pool, const attempt_t *from, size_t *least)
 {
   lock_acquire(&pool->lock);
@@ -56,8 +54,8 @@ static growth_t grow_once(object_pool_t *pool, const attempt_t *from, size_t *le
   lock_release(&pool->lock);
   if (room || at_most)
     return room ? GREW : AT_LIMIT;
-  /* Pools that overflowed to this one may have ended, which frees their indices. A recount takes heaps_lock, so it is done only
-   * if indices are short. */
+  /* Pools that overflowed to this one may have ended and freed indices. A recount takes heaps_lock, so only if they are
+   * short. */
   if (indices < step_most(pool, capacity, left) && registry_recount_indices(pool))
     return GREW;
   if (!indices)
@@ -116,8 +114,7 @@ static bool next_attempt(const object_pool_t *pool, attempt_t *from, size_t byte
   return again;
 }
 
-/* Only a heap that is out of memory needs the next attempt, not a pool that is at its limit or has grown. Success restores
- * errno. */
+/* Only a heap without memory needs the next attempt, not a pool that is at its limit or has grown. Success restores errno. */
 static bool grow_by_any_attempt(object_pool_t *pool)
 {
   int error = errno;
@@ -163,8 +160,7 @@ static bool leaves_enough(const object_pool_t *pool, const object_array_t *array
   return !pool->ending && pool->capacity - array->capacity >= keep;
 }
 
-/* Returns the newest array before `age` that may leave: it has no taken object, it is due (unless now_ms is NULL), and room for
- * `keep` objects is left. */
+/* Returns the newest array before `age` that is due (or now_ms is NULL) and may leave, with room for `keep` objects left. */
 static object_array_t *newest_to_go(const object_pool_t *pool, uint32_t age, size_t keep, const uint64_t *now_ms)
 {
   object_array_t *newest = NULL;
@@ -199,8 +195,7 @@ static void busy_to_free(object_pool_t *pool, object_array_t *array, size_t i)
 
 /* Destructs the free objects of an array one by one, each while it is busy. So a hook that leaves by longjmp() loses only its
  * own object, and threads can get the others. The next object is made busy before the last becomes free: only then is the array
- * unused again. The lock is held on entry and on return, but not while a hook runs. Returns true if no constructed or taken
- * object is left. */
+ * unused again. The lock is held, but not while a hook runs. Returns true if no constructed or taken object is left. */
 static bool end_free_objects(object_pool_t *pool, object_array_t *array, const char *call)
 {
   size_t capacity = array->capacity, last = capacity;
@@ -222,8 +217,7 @@ static bool end_free_objects(object_pool_t *pool, object_array_t *array, const c
   return !array->taken && !has_made(array);
 }
 
-/* Another thread may get an object of the array while hooks run without the lock; the array then stays. Each age is tried once,
- * so the loop ends. */
+/* Another thread may get an object while hooks run; its array then stays. Each age is tried once, so the loop ends. */
 static void shrink_arrays(object_pool_t *pool, size_t keep, const uint64_t *now_ms, const char *call)
 {
   object_array_t *array;

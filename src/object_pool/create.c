@@ -27,8 +27,7 @@ static size_t alignment_of(const object_pool_options_t *o)
   return o->object_size < NATURAL_ALIGNMENT ? o->object_size & -o->object_size : NATURAL_ALIGNMENT;
 }
 
-/* Returns whether the chain ends without a cycle, by Brent's algorithm: the turtle stays at each power of two. A pool in it
- * that is destroyed, or is being destroyed, makes it invalid. */
+/* Returns whether the chain has no cycle and no pool that has ended or is ending. Brent's turtle stays at powers of two. */
 static bool chain_ends(const object_pool_t *pool)
 {
   const object_pool_t *turtle = pool;
@@ -49,8 +48,7 @@ static bool chain_ends(const object_pool_t *pool)
 /* A pool for several threads must not lead them to a pool or heap without a lock. */
 static bool is_for_one_thread(const object_pool_options_t *o) { return o->flags & OBJECT_POOL_SINGLE_THREAD; }
 
-/* Objects of the other pool stand in for this one's, so they have the same size and at least the same alignment. The chain must
- * have room for all indices. */
+/* Objects of the other pool stand in for this one's: same size, same alignment or more, and room for the indices of all. */
 static bool overflow_is_valid(const object_pool_options_t *o)
 {
   const object_pool_t *to = o->overflow;
@@ -244,8 +242,7 @@ static size_t bytes_of_options(const object_pool_options_t *o)
   return sizeof(object_pool_t) + objects + array_record_bytes(wants_hooks(o), is_for_one_thread(o), o->when_full, o->capacity);
 }
 
-/* Creates a pool completely or not at all, also for a fork at the same moment. *refused: the chain has grown since the options
- * were verified, and has no room for the indices. */
+/* Creates a pool completely or not at all, also for a fork. *refused: the chain has grown, and lacks room for the indices. */
 static object_pool_t *create_whole(const attempt_t *from, const object_pool_options_t *o, bool *refused)
 {
   lock_t *gate = gate_enter(GATE_LIFE);

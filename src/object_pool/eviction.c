@@ -34,8 +34,7 @@ static void batch_take_map(object_pool_t *pool, const object_array_t *array, bat
   pool->batch_at[batch->map] = batch->number;
 }
 
-/* Returns whether the batch has the object. It first marks what it got since the last call, so it looks at each object once.
- * The lock is held. */
+/* Returns whether the batch has the object, under the lock. It marks only what it got since the last call. */
 static bool batch_has(object_pool_t *pool, object_array_t *array, size_t i, batch_t *batch)
 {
   size_t k;
@@ -81,8 +80,7 @@ static void *choose_victim(object_pool_t *pool)
 
 typedef enum evicted { EVICTED, EVICTED_NOT_LIVE, EVICTED_OWN } evicted_t;
 
-/* Gives a live object to a new user, which invalidates its handles, unless it is one of the batch. It takes the lock. *object
- * is as in hooks_take(). */
+/* Takes the lock and gives a live object, not of the batch, to a new user; its handles end. *object is as in hooks_take(). */
 static evicted_t evict(object_pool_t *pool, void *victim, batch_t *batch, void **object)
 {
   size_t i;
@@ -119,8 +117,7 @@ static bool is_in_batch(object_pool_t *pool, const void *object, batch_t *batch)
   return has;
 }
 
-/* If the victim is no longer live, its user has just put it, so an object may be free. If the victim is one of the batch's own,
- * the batch ends, because the chooser has nothing better. */
+/* A victim that is not live was just put, so an object may be free. A victim of the batch itself ends the batch. */
 void *eviction_get(object_pool_t *pool, batch_t *batch)
 {
   void *object, *victim;

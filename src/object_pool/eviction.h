@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * A full pool that evicts. The program chooses a live object, which is taken from its user and given to the next. A batch is
- * never given one of its own objects again. Each batch that evicts has a map in each array, with a bit for each object that it
- * has.
+ * never given one of its own objects again. A batch that evicts has a map in each array, with a bit for each of its objects.
  *
- * These functions are called with no lock held. A hook or the chooser may leave by longjmp(). The pool's lock protects the
- * maps. */
+ * Called with no lock held: a hook or the chooser may leave by longjmp(). The pool's lock protects the maps. */
 #ifndef EVICTION_H
 #define EVICTION_H
 
@@ -21,8 +19,7 @@ typedef struct batch {
   uint32_t map;
 } batch_t;
 
-/* Evicts a live object and returns it. NULL, with ENOMEM: the program chose none, or none that could be taken. `batch` is NULL
- * for a get of a single object. */
+/* Evicts a live object. NULL, with ENOMEM: none was chosen, or none that could be taken. `batch` is NULL for a single get. */
 COLD void *eviction_get(object_pool_t *pool, batch_t *batch);
 
 /* Clears the batch's map bit by bit, or completely if a hook has changed the array of the batch's objects. */

@@ -24,8 +24,7 @@ COLD static void *get_when_full(object_pool_t *pool, batch_t *batch)
   return full();
 }
 
-/* Gets an object from the pool or the next ones in its chain. It looks at the clock first, because a hook may leave by
- * longjmp() there. */
+/* Gets an object from the pool or its chain. It looks at the clock first, because a hook may leave by longjmp() there. */
 static void *get_along(object_pool_t *pool, batch_t *batch)
 {
   void *object;
@@ -67,8 +66,7 @@ NOINLINE static void *get_alone(object_pool_t *pool)
   return object_at(pool, array, i);
 }
 
-/* Serves all but shared pools without hooks in a process with threads. The hot object is not free. A destroyed pool comes here
- * too. */
+/* Serves all but shared pools without hooks in a process with threads. The hot object is not free, or the pool is destroyed. */
 NOINLINE static void *get_other(object_pool_t *pool)
 {
   must_be_live(pool, "object_pool_get");

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A handle is valid if an array has its index, the object there is live, and the generations agree. There is no table of
- * handles. */
+ * A handle is valid if an array has its index, the object there is live, and the generations agree. There is no table. */
 #include "object_pool/handle.h"
 #include "object_pool/hot.h"
 #include "object_pool/object_misuse.h"

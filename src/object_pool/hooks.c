@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A hook runs without the lock. The object is made busy under the lock first, and free or live under it afterwards, so no other
- * thread sees what happens in between. */
+ * A hook runs without the lock. Under the lock, its object becomes busy before and free or live afterwards. */
 #include "object_pool/hooks.h"
 #include "object_pool/object_misuse.h"
 #include <string.h>
@@ -113,8 +112,7 @@ void *hooks_hand_out(object_pool_t *pool, object_array_t *array, size_t i, bool 
   return ready ? object : NULL;
 }
 
-/* An object that needs no hook is never busy, which saves taking the lock again. A pool that is being destroyed gives out
- * none. */
+/* An object that needs no hook is never busy, which saves the second lock. A pool that is being destroyed gives out none. */
 bool hooks_take(object_pool_t *pool, void **object)
 {
   size_t i;

@@ -8,8 +8,7 @@
 #include "object_pool/hot.h"
 #include "object_pool/watch.h"
 
-/* A thread's own state in object pools: few bytes, because dlopen() must find room for them. The variable is not static, since
- * clang makes four of a static one, with gaps. */
+/* A thread's state in object pools: few bytes, for dlopen() must find room. A static variable would become four with clang. */
 typedef struct object_thread {
   const void *hook_on;      /* the object on which it runs a hook, for the child of a fork; NULL: none */
   uint16_t more_hooks;      /* hooks on other objects, nested or in coroutines */
@@ -41,8 +40,7 @@ static inline void live_to_busy(object_pool_t *pool, object_array_t *array, size
 }
 
 /* hooks_on_put() resets or destructs an object that is busy and was live. hooks_hand_out() makes a busy object live and returns
- * it; if the constructor fails, the object becomes free and the result is NULL. `used`: it had a user before. Called with no
- * lock held. */
+ * it; if the constructor fails, the object becomes free and the result is NULL. `used`: it had a user. No lock is held. */
 void hooks_on_put(const object_pool_t *pool, const object_array_t *array, void *object);
 void *hooks_hand_out(object_pool_t *pool, object_array_t *array, size_t i, bool used);
 

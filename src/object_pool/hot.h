@@ -14,9 +14,8 @@
  *     | puts | HOT_LIVE | HOT_FREE | 0000 |        its uses are its puts, and one more while it is live
  *
  * Adding HOT_GET turns the free bit into the live one. Adding HOT_PUT turns it back and carries into the count. If there is no
- * hot object, both bits are clear, so no get or put matches it. A special address could not stand for "none", because a program
- * might put that address. Both bits are also clear in zeroed memory and in the fill of checked heaps and pools (0x1deadb0b,
- * 0xcd). */
+ * hot object, both bits are clear, so no get or put matches. No address could stand for "none": a program might put it. Both
+ * bits are also clear in zeroed memory and in the fill of checked heaps and pools (0x1deadb0b, 0xcd). */
 enum { HOT_FREE = 1 << 4, HOT_LIVE = 1 << 5, HOT_GET = HOT_LIVE - HOT_FREE, HOT_PUT = HOT_LIVE + HOT_FREE, HOT_PUTS_SHIFT = 6 };
 
 static inline uint64_t hot_state(const hot_t *hot) { return __atomic_load_n(&hot->state, __ATOMIC_RELAXED); }
@@ -74,8 +73,7 @@ static inline size_t live_count(const object_pool_t *pool)
 /* Returns the hot object to its array. */
 COLD void hot_cool(object_pool_t *pool);
 
-/* Called when the array has no taken object. The hot object cools, because every call must now look at the clock, and its get
- * does not. */
+/* Called when the array has no taken object. The hot object cools, because its get does not look at the clock. */
 COLD void hot_array_to_unused(object_pool_t *pool, object_array_t *array);
 
 /* Sets the bit of an object. Returns true if its array has no taken object left. */
@@ -135,8 +133,7 @@ static inline void hot_begin(hot_t *hot, const object_array_t *array, size_t i, 
 }
 
 /* Makes an object hot in place of one that is live and in the same array. The next user writes to the object. Stores complete
- * in order, so one to a distant line delays those behind it, hence the prefetch: put and get take a sixth less time if the
- * objects do not fit into the L1 cache. */
+ * in order, so one to a distant line delays the next. The prefetch saves a sixth of a put and get beyond the L1 cache. */
 static inline void hot_replace(hot_t *hot, const object_array_t *array, size_t i, void *object)
 {
   __builtin_prefetch(object, 1);
@@ -184,8 +181,7 @@ static inline bool may_be_hot(const object_pool_t *pool, const object_array_t *a
          !(HAS_SYSTEM && pool->home);
 }
 
-/* Puts an object into a pool without hooks. Returns false if it is no live object of the pool. `single` is as for
- * take_known(). */
+/* Puts an object into a pool without hooks; false if it is not live there. `single` is as for take_known(). */
 __attribute__((always_inline)) static inline bool give_known(object_pool_t *pool, void *object, bool single)
 {
   size_t i;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * How calls detect misuse, and what they report: no pool, or a destroyed one; an object that is not live in the pool; a write
- * to an object of a checked pool after its put. Free objects of a checked pool are filled with dead bytes to detect that. No
- * lock is taken here. */
+ * to an object of a checked pool after its put. Free objects of checked pools are full of dead bytes. No lock is taken. */
 #ifndef OBJECT_MISUSE_H
 #define OBJECT_MISUSE_H
 

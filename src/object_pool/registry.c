@@ -44,8 +44,7 @@ static bool is_in_list(const object_pool_t *wanted)
   return pool != NULL;
 }
 
-/* The pool that `pool` overflows to may be destroyed, and its record may have ended with a heap, unless it was apart. So the
- * list is searched first. */
+/* The record of the pool that `pool` overflows to may have ended with its heap, unless it is apart. The list tells. */
 static void count_before_overflow(const object_pool_t *pool)
 {
   object_pool_t *to = overflow_of(pool);
@@ -53,8 +52,7 @@ static void count_before_overflow(const object_pool_t *pool)
     to->counted_before = max_size(to->counted_before, pool->counted_before + LOAD(pool->capacity));
 }
 
-/* Counts for each pool the objects of the pools that overflow to it. A pool is older than those, so in order from the newest
- * each sum is complete when its pool's turn comes. */
+/* Counts for each pool the objects of the pools that overflow to it. Those are younger, so the count begins with the newest. */
 static void count_all_before(void)
 {
   for (object_pool_t *pool = all_pools; pool; pool = pool->next)
@@ -89,8 +87,7 @@ static void end_record(object_pool_t *pool)
   pool->mark = pool->path = 0;
 }
 
-/* Records of pools that are no blocks of a heap. They serve only later pools, so a stale pointer to a pool finds a record that
- * says so. */
+/* Pool records that are no blocks of a heap. They serve only later pools, so a stale pointer finds a record that says so. */
 static object_pool_t *unused_pools;                                                                     /* under heaps_lock */
 static metadata_kind_t pool_records = {.size = sizeof(object_pool_t), .alignment = METADATA_ALIGNMENT}; /* under heaps_lock */
 
@@ -237,8 +234,7 @@ static void release_pools(void)
   lock_release(&object_caches_lock);
 }
 
-/* In the child of a fork, frees an object on which a lost thread ran a hook, and counts it as never used: its state is unknown,
- * so no other hook may run on it. */
+/* In the child of a fork, frees an object in a lost thread's hook. It counts as never used, because its state is unknown. */
 static void free_if_deserted(object_pool_t *pool, object_array_t *array, size_t i)
 {
   void *object = object_at(pool, array, i);

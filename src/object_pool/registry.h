@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * All pools of the process, and their records. Heaps call it by heap_dependents: the pools of a heap end with it, a fork takes
- * the locks of shared pools, and figures are read. heaps_lock, which is taken before the lock of any pool, protects the lists
- * and the unused records. */
+ * the locks of shared pools, and figures are read. heaps_lock, taken before any pool's lock, protects all lists. */
 #ifndef REGISTRY_H
 #define REGISTRY_H
 
@@ -16,8 +15,7 @@ void registry_leave(object_pool_t *pool);
 /* Gives the pool indices back that were left to destroyed pools. Returns false if there are none. */
 bool registry_recount_indices(object_pool_t *pool);
 
-/* registry_take_record() returns a record in which only is_apart is set, or NULL. registry_give_record() leaves a record that
- * calls with its old address recognize as no pool. */
+/* Take a record with only is_apart set, or NULL, and give it back. Later calls with its address find that it is no pool. */
 object_pool_t *registry_take_record(heap_t *heap, const attempt_t *from);
 void registry_give_record(heap_t *heap, object_pool_t *pool, const char *call);
 

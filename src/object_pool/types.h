@@ -28,13 +28,12 @@
  *      thread's cache (cache.h), once
  *
  * They hold whenever the pool's lock is free. A pool of one thread has no lock: they hold between its calls, and while its
- * hooks run. O2, O5 and O8 no longer hold once a pool with hooks is being destroyed, because its objects become busy one by
- * one.
+ * hooks run. O2, O5 and O8 no longer hold once a pool with hooks is being destroyed, as its objects become busy in turn.
  *
- * Order: an array's record is written under the pool's lock. A walk without the lock reads bits with relaxed order. It promises
- * only that each object it returns was live at some moment of the call. The content of an object reaches its next user by the
- * lock's release and acquire, or stays with the thread that cached it. The pool's hot object is used without the lock only
- * while the process has one thread. */
+ * Order: the pool's lock protects the records of arrays, except the uses of objects in caches. A walk without the lock reads
+ * bits with relaxed order. Each object that it returns was live at some moment of the call. The content of an object reaches
+ * its next user by the lock's release and acquire, or stays with the thread that cached it. The lock is taken for the pool's
+ * hot object, unless the process has one thread. */
 #ifndef OBJECT_POOL_TYPES_H
 #define OBJECT_POOL_TYPES_H
 
@@ -73,7 +72,7 @@ typedef struct object_array {
   size_t bytes;             /* of objects and record */
   size_t record_bytes;
   bit_tree_t free;
-  word_t *laps;        /* NULL except in a home array: the bit above the 31 that count an object's puts */
+  word_t *laps;        /* NULL except in a home array: for each object, the bit above the 31 that count its puts */
   word_t *busy, *made; /* NULL without hooks. made: constructed, or used before */
   word_t *in_batch;    /* BATCH_MAPS maps for the batches of batch_at; NULL if the pool does not evict */
 } object_array_t;
@@ -115,10 +114,8 @@ struct object_pool {
   size_t walked_bytes; /* each object in these bytes is followed by another live one */
   size_t stride;
   object_array_t *only; /* the array, if it can be walked without the lock */
-  hot_t hot_shared; /* of any other pool. Fields from here to `home` are read without the lock. They are not on its cache line,
-                       so readers do not take that line from the lock's holder */
-  uint16_t slot;    /* byte offset of the pool's cache in each thread's block; 0: no caches are used, now or ever. A stale value
-                       leads to a cache that is valid as long as the pool lives */
+  hot_t hot_shared; /* of any other pool. Fields up to `home` are read without the lock, so they are not on its cache line */
+  uint16_t slot; /* byte offset of the pool's cache in a thread's block; 0: none is used. A stale one leads to a valid cache */
   uint16_t own_slot;             /* the slot while caches are used */
   uint32_t mark;                 /* OBJECT_POOL_MARK while it is live */
   uint32_t path;                 /* the path of gets and puts while it is live: PATH_... */

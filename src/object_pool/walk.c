@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The state of a walk is the previous object. It goes on by address, so objects and arrays may come and go between two
- * calls. */
+ * The state of a walk is the previous object's address, so objects and arrays may come and go between two calls. */
 #include "object_pool/walk.h"
 #include "object_pool/object_misuse.h"
 
@@ -35,8 +34,7 @@ static inline bool is_free_though_taken(const object_pool_t *pool, const object_
   return hot || is_in_cache(array, i);
 }
 
-/* Called if all objects of word `w` of a single-threaded pool are live. Notes how far that goes on, so that the walk needs no
- * bits (O7). */
+/* Notes how far live objects follow word `w` of a single-threaded pool, which are all live: the walk needs no bits (O7). */
 static void note_walked(object_pool_t *pool, const object_array_t *array, size_t w)
 {
   size_t whole = array->capacity / WORD_BITS, end = w;

@@ -54,8 +54,7 @@ void watch_end_array(const object_pool_t *pool, const object_array_t *array);
 void watch_take(const object_pool_t *pool, const object_array_t *array, const void *object, bool used);
 void watch_give(const object_pool_t *pool, const object_array_t *array, const void *object);
 
-/* watch_ready(): a hook has made it ready. watch_come_back(): it is put, maybe by a thread that did not get it
- * (object_pool_put_all(), an eviction). */
+/* A hook has made the object ready; it is put, maybe by a thread that did not get it (object_pool_put_all(), an eviction). */
 void watch_ready(const object_pool_t *pool, const object_array_t *array, const void *object);
 void watch_come_back(const object_pool_t *pool, const object_array_t *array, const void *object);
 
