@@ -146,7 +146,7 @@ POOL_API pool_heap_t *pool_heap_of(const void *address) POOL_NAME(heap_of);
  *   blocks              auto, own, malloc: take all blocks from malloc, where tools see them; auto: only under a tool
  *   abort_on_exhausted  0, 1: end the program with one line when an allocation would return NULL
  *
- * tidepool-malloc(1) describes these and the options for profiles, names and export.
+ * tidepool-malloc(1) describes these, and names, export, deepbind, profile, sample_bytes and profile_signal.
  *
  * Only the debug library has checked, guarded, guard_sample, sites, leaks, export and the options for profiles: EINVAL in
  * libtidepool.

@@ -16,6 +16,8 @@ import tempfile
 
 sys.dont_write_bytecode = True   # the source tree stays as it is
 import folders
+import locks
+import options
 import pages
 
 SKIPPED = re.compile(r"(^|/)(\.|build|bench-results|subprojects)")
@@ -137,10 +139,12 @@ def wrong_invariants(root):
 
 
 # Where each figure of pool_stats_t has its line. The command reports neither of two, which only pool_heap_largest() explains.
+NOT_REPORTED = {"largest_free", "fragmentation"}
 FIGURES = {
     "src/api/stats.c": set(), "docs/heaps.md": set(), "docs/tidepool-stats.3": set(), "bindings/rust/src/sys.rs": set(),
     "bindings/rust/src/stats.rs": set(), "tests/unit/json.c": set(),
-    "tools/command/live/report.c": {"largest_free", "fragmentation"},
+    "bindings/rust/tests/interface.rs": set(), "tools/command/live/report.c": NOT_REPORTED,
+    "tests/command/test_report.py": NOT_REPORTED,
 }
 
 
@@ -180,13 +184,9 @@ def missing_from_cpp_manual(root):
 
 
 def missing_from_manual(root):
-    options = (root / "docs/tidepool-malloc.1").read_text()
-    table = re.search(r"table\[\] = \{(.*?)^\};", (root / "src/option.c").read_text(), re.M | re.S)[1]
-    for key in re.findall(r'^\s*\{"(\w+)"', table, re.M):
-        if f".It Cm {key} Ns = Ns" not in options:
-            yield f"docs/tidepool-malloc.1: the option {key} is not there"
+    page = (root / "docs/tidepool-malloc.1").read_text()
     for name in re.findall(r"\b(?!__)([a-z]\w+);", (root / "src/tidepool-malloc.map").read_text().split("_Zn")[0]):
-        if not name.startswith("__libc") and f".Fn {name}" not in options:
+        if not name.startswith("__libc") and f".Fn {name}" not in page:
             yield f"docs/tidepool-malloc.1: {name} is not there"
 
 
@@ -405,8 +405,8 @@ def self_test_figures():
 EXAMPLES = {"example": ("README.md", "c"), "example-cpp": ("docs/heaps.md", "cpp")}
 CHECKS = {
     "links": [broken_links],
-    "names": [missing_figures, unknown_names, wrong_invariants, folders.unlisted_sources, stale_code],
-    "manual": [pages.wrong_pages, missing_from_manual, missing_from_cpp_manual],
+    "names": [missing_figures, locks.missing_locks, unknown_names, wrong_invariants, folders.unlisted_sources, stale_code],
+    "manual": [pages.wrong_pages, options.missing_options, missing_from_manual, missing_from_cpp_manual],
     "prose": [long_prose, wide_headers, long_readme, folders.long_readmes, other_figures],
 }
 
@@ -415,6 +415,8 @@ def main():
     if sys.argv[1] == "self-test":
         self_test()
         self_test_figures()
+        for module in (locks, options):
+            module.self_test(problems_of)
         return
     root = pathlib.Path(sys.argv[2])
     if sys.argv[1] in EXAMPLES:

@@ -23,6 +23,7 @@ typedef enum place {
   PLACE_ARRAYS,
   PLACE_ENDS,
   PLACE_THREADS,
+  PLACE_HEADED,
   PLACE_LARGE,
   PLACE_HEAP,
   PLACE_BIN,
@@ -59,6 +60,7 @@ static void add_fork_lock(const char *name, unsigned place, lock_t *lock) { add_
 static void add_gate_of_heaps(lock_t *gate) { add_fork_lock("a gate of heaps", PLACE_LIFE, gate); }
 static void add_gate_of_arrays(lock_t *gate) { add_fork_lock("a gate of arrays", PLACE_ARRAYS, gate); }
 static void add_gate_of_ends(lock_t *gate) { add_fork_lock("a gate of threads that end", PLACE_ENDS, gate); }
+static void add_headed_gate(lock_t *gate) { add_fork_lock("a gate of blocks with heads", PLACE_HEADED, gate); }
 static void add_large_gate(lock_t *gate) { add_fork_lock("a gate of large blocks", PLACE_LARGE, gate); }
 static void add_gate(lock_t *gate) { add_fork_lock("a gate", PLACE_GATE, gate); }
 
@@ -163,6 +165,34 @@ static void fork_opens_the_other_way_round(void)
   must(opened == taken);
 }
 
+static void add_gates(void)
+{
+  static void (*const add[GATE_KINDS])(lock_t *) = {
+    [GATE_LIFE] = add_gate_of_heaps, [GATE_ARRAYS] = add_gate_of_arrays, [GATE_ENDS] = add_gate_of_ends,
+    [GATE_HEADED] = add_headed_gate, [GATE_LARGE] = add_large_gate,      [GATE_SYSTEM] = add_gate};
+  for (unsigned kind = 0; kind < GATE_KINDS; kind++) {
+    size_t before = fork_locks_count;
+    must(add[kind] != NULL);
+    gate_each(kind, add[kind]);
+    must(fork_locks_count > before);
+  }
+}
+
+static void add_queues(void)
+{
+  static const struct {
+    const char *name;
+    place_t place;
+  } of[LOCK_KINDS] = {[LOCKS_OF_HEAPS] = {"the queue of heaps", PLACE_HEAP},
+                      [LOCKS_OF_BINS] = {"the queue of bins", PLACE_BIN},
+                      [LOCKS_OF_DEPOTS] = {"the queue of depots", PLACE_DEPOT},
+                      [LOCKS_OF_BUDGETS] = {"the queue of budgets", PLACE_BUDGET_BELOW}};
+  for (unsigned kind = 0; kind < LOCK_KINDS; kind++) {
+    must(of[kind].name != NULL);
+    add_fork_lock(of[kind].name, of[kind].place, closure_queue(kind));
+  }
+}
+
 static void fork_takes_all_locks(void *argument)
 {
   static const pool_heap_options_t kinds[] = {
@@ -193,16 +223,8 @@ static void fork_takes_all_locks(void *argument)
   add_fork_lock("threads_lock", PLACE_THREADS, &threads_lock);
   add_fork_lock("bins_due_lock", PLACE_DUE, &bins_due_lock);
   add_fork_lock("huge_lock", PLACE_HUGE, &huge_lock);
-  gate_each(GATE_LIFE, add_gate_of_heaps);
-  gate_each(GATE_ARRAYS, add_gate_of_arrays);
-  gate_each(GATE_ENDS, add_gate_of_ends);
-  gate_each(GATE_LARGE, add_large_gate);
-  gate_each(GATE_SYSTEM, add_gate);
-  must(fork_locks[fork_locks_count - 1].place == PLACE_GATE);
-  add_fork_lock("the queue of heaps", PLACE_HEAP, closure_queue(LOCKS_OF_HEAPS));
-  add_fork_lock("the queue of bins", PLACE_BIN, closure_queue(LOCKS_OF_BINS));
-  add_fork_lock("the queue of depots", PLACE_DEPOT, closure_queue(LOCKS_OF_DEPOTS));
-  add_fork_lock("the queue of budgets", PLACE_BUDGET_BELOW, closure_queue(LOCKS_OF_BUDGETS));
+  add_gates();
+  add_queues();
   add_locks_of(&default_heap, PLACE_BUDGET_FRONT);
   for (size_t i = 0; i <= KINDS; i++) {
     must(pool_heap_alloc(heaps[i], 100) && pool_heap_alloc(heaps[i], 3000));
