@@ -70,7 +70,7 @@ static void write_large(text_t *text, heap_t *heap)
   text_char(text, '}');
 }
 
-/* The figures of a heap, in the order of their addition. `docs figures` checks that each is here and in every other list. */
+/* The figures of a heap, in the order of their addition. `docs names` checks that each is here and in every other list. */
 typedef struct figure {
   const char *key;
   size_t offset;
