@@ -28,21 +28,27 @@ static size_t bytes_lacking(const request_t *r)
   return r->size > has ? r->size - has : 0;
 }
 
-/* Returns how much budget the request needs at least: whole units, unless it is for a mapping. */
+/* Returns how much budget the request needs at least: whole units, unless it is for a mapping or apart. */
 static size_t least_charge(const heap_t *heap, const request_t *r)
 {
   size_t lacking = bytes_lacking(r);
-  return HAS_SYSTEM && large_is_huge(heap, r->size, r->alignment) ? lacking : round_up(lacking, UNIT);
+  return HAS_SYSTEM && (heap_may_be_apart(heap) || large_is_huge(heap, r->size, r->alignment)) ? lacking
+                                                                                               : round_up(lacking, UNIT);
 }
 
-/* Returns free units and the default heap's caches to the system. That helps only if the system refused, not the budget. */
+/* Returns free units and the default heap's caches to the system. That helps only if the system refused. If the default heap
+ * is an ancestor whose budget refused, its caches still help: they count against it. */
 static void trim_process(heap_t *heap, const request_t *r)
 {
-  if (!HAS_SYSTEM || heap_is_guest(heap) || (heap_has_granules(heap) && !granular_may_leave(heap)) ||
-      !budget_allows(&heap->budget, least_charge(heap, r)))
+  if (!HAS_SYSTEM || heap_is_guest(heap) || (heap_has_granules(heap) && !granular_may_leave(heap)))
+    return;
+  const budget_t *full = budget_that_refuses(&heap->budget, least_charge(heap, r));
+  if (full && full != &default_heap.budget)
     return;
   if (!heap_is_default(heap))
     heap_drain(&default_heap, r->call);
+  if (full)
+    return;
   huge_unmap_left();
   space_purge(&space_of_process, 0);
 }

@@ -37,29 +37,29 @@ static void add_held(budget_t *budget, size_t bytes)
 }
 
 /* A single level without room refuses the whole charge before anything is counted, so a refused charge never affects others. */
-static bool have_room(const budget_t *budget, size_t bytes)
+static const budget_t *level_without_room(const budget_t *budget, size_t bytes)
 {
   while (budget && has_room(budget, bytes))
     budget = budget->parent;
-  return !budget;
+  return budget;
 }
 
 bool budget_charge(budget_t *budget, size_t bytes)
 {
   acquire_all(budget);
-  bool room = have_room(budget, bytes);
+  bool room = !level_without_room(budget, bytes);
   if (room)
     add_held(budget, bytes);
   release_all(budget);
   return room;
 }
 
-bool budget_allows(budget_t *budget, size_t bytes)
+const budget_t *budget_that_refuses(budget_t *budget, size_t bytes)
 {
   acquire_all(budget);
-  bool room = have_room(budget, bytes);
+  const budget_t *level = level_without_room(budget, bytes);
   release_all(budget);
-  return room;
+  return level;
 }
 
 /* No subtraction is below 0, because held <= limit at every level while its lock is held. */

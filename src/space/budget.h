@@ -21,8 +21,8 @@ typedef struct budget {
 } budget_t;
 
 bool budget_charge(budget_t *budget, size_t bytes);
-/* Returns whether a charge would succeed now. This may change the next moment. */
-bool budget_allows(budget_t *budget, size_t bytes);
+/* Returns the innermost level that would refuse a charge now, or NULL. This may change the next moment. */
+const budget_t *budget_that_refuses(budget_t *budget, size_t bytes);
 /* Returns the largest charge that would succeed now. */
 size_t budget_room(budget_t *budget);
 void budget_discharge(budget_t *budget, size_t bytes);

@@ -82,10 +82,16 @@ static void what_would_be_charged(void **state)
 {
   (void)state;
   budget_t top = {.limit = 100}, budget = {.limit = 60, .parent = &top}, other = {.parent = &top};
-  assert_true(budget_allows(&budget, 60) && !budget_allows(&budget, 61) && budget_held(&budget) == 0 && budget_held(&top) == 0);
+  assert_null(budget_that_refuses(&budget, 60));
+  assert_ptr_equal(budget_that_refuses(&budget, 61), &budget);
+  assert_true(budget_held(&budget) == 0 && budget_held(&top) == 0);
   assert_true(budget_charge(&other, 50));
-  assert_true(budget_allows(&budget, 50) && !budget_allows(&budget, 51) && !budget_allows(&budget, SIZE_MAX));
-  assert_true(budget_charge(&budget, 50) && budget_allows(&budget, 0) && !budget_allows(&other, 1));
+  assert_null(budget_that_refuses(&budget, 50));
+  assert_ptr_equal(budget_that_refuses(&budget, 51), &top);
+  assert_ptr_equal(budget_that_refuses(&budget, SIZE_MAX), &budget);
+  assert_true(budget_charge(&budget, 50));
+  assert_null(budget_that_refuses(&budget, 0));
+  assert_ptr_equal(budget_that_refuses(&other, 1), &top);
 }
 
 /* The peak is of what had memory, at each level by itself. */
