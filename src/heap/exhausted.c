@@ -28,13 +28,12 @@ static size_t bytes_lacking(const request_t *r)
   return r->size > has ? r->size - has : 0;
 }
 
-/* Returns how much budget the request needs at least: whole units, unless it is for a mapping. A run that grows has some. */
+/* Returns how much budget the request needs at least: whole units, unless it is for a mapping or apart. */
 static size_t least_charge(const heap_t *heap, const request_t *r)
 {
-  size_t lacking = bytes_lacking(r), has = r->from && r->from->run && !r->from->bin ? round_up(r->from->size, UNIT) : 0;
-  if (HAS_SYSTEM && large_is_huge(heap, r->size, r->alignment))
-    return lacking;
-  return round_up(lacking, UNIT) - min_size(has, round_up(lacking, UNIT));
+  size_t lacking = bytes_lacking(r);
+  return HAS_SYSTEM && (heap_may_be_apart(heap) || large_is_huge(heap, r->size, r->alignment)) ? lacking
+                                                                                               : round_up(lacking, UNIT);
 }
 
 /* Returns free units and the default heap's caches to the system. That helps only if the system refused. If the default heap

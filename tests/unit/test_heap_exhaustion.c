@@ -223,6 +223,34 @@ static void caches_of_a_full_ancestor(void *argument)
 
 WITH(caches_of_a_full_ancestor, size_t, 100, 20000, 4 * UNIT)
 
+static void opens_after_a_purge(os_call_t kind)
+{
+  if (kind == OS_PURGE || kind == OS_UNMAP)
+    os_fake.fail_kinds = 0;
+}
+
+/* A guarded block takes pages, not units. A budget that has room for these gets the memory that the process has left. */
+static void guarded_pages_of_a_small_rest(void *argument)
+{
+  (void)argument;
+  os_fake_heal();
+  pool_heap_t *heap = heap_new(&(pool_heap_options_t){.budget = 64 * MIB, .flags = POOL_HEAP_GUARDED});
+  void *dirty = pool_alloc(MIB);
+  must(dirty && pool_heap_alloc(heap, 100)); /* the area has its tables */
+  must(pool_heap_set_budget(heap, figures(heap).held_bytes + UNIT / 2));
+  pool_free(dirty);
+  os_fake.fail_kinds = 1 << OS_OPEN;
+  os_fake.during = opens_after_a_purge;
+  must(pool_heap_alloc(heap, 100));
+  os_fake_heal();
+}
+
+static void guarded_pages_of_a_small_rest_test(void **state)
+{
+  (void)state;
+  in_child(guarded_pages_of_a_small_rest, NULL);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -232,6 +260,7 @@ int main(void)
     cmocka_unit_test(memory_from_a_block_test),
     cmocka_unit_test(full_budgets_trim_nothing_test),
     cmocka_unit_test(caches_of_a_full_ancestor_test),
+    cmocka_unit_test(guarded_pages_of_a_small_rest_test),
     cmocka_unit_test(huge_in_vain),
     cmocka_unit_test(what_is_free_goes_first_test),
   };
