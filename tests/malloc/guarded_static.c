@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A static program has no stacks, and the manager is in it: what a message says of a guarded block names no function of the
- * manager as the one that allocated or freed it. */
+ * A static program may have no index of its tables, and then stacks have one address. The manager is in the program, so that
+ * address is the manager's: a message about a guarded block must not name it as the place that allocated or freed the block. A
+ * message that has the whole stack names the program's function among others. */
 #include <assert.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,6 +23,9 @@ __attribute__((noinline)) static int write_past(const char *how)
   return 0;
 }
 
+/* Says whether the places that a message tells, if any, have the program's function. */
+static bool names_it(const char *places) { return !places || strstr(places, "write_past+"); }
+
 static void expect_no_manager(const char *options, const char *how, const char *words)
 {
   int ends[2];
@@ -41,9 +45,13 @@ static void expect_no_manager(const char *options, const char *how, const char *
   said[length] = '\0';
   close(ends[0]);
   waitpid(child, NULL, 0);
-  const char *first = strstr(said, "allocated by "), *second = strstr(said, "freed by ");
-  bool names_program =
-    (!first || !strncmp(first, "allocated by write_past+", 24)) && (!second || !strncmp(second, "freed by write_past+", 20));
+  char *allocated = strstr(said, ", allocated by "), *freed = strstr(said, ", freed by ");
+  bool names_program = names_it(freed);
+  if (freed)
+    *freed = '\0';
+  names_program &= names_it(allocated);
+  if (freed)
+    *freed = ',';
   if (strstr(said, words) && names_program)
     return;
   fprintf(stderr, "%s, %s: %s", options, how, said);
