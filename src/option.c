@@ -247,10 +247,11 @@ static const entry_t *find_entry(const char *key)
   return entry < table + ENTRIES ? entry : NULL;
 }
 
-bool option_is_debug(const char *key)
+/* A value that switches the option off needs nothing. */
+bool option_needs_debug(const char *key, const char *value)
 {
   const entry_t *entry = find_entry(key);
-  return entry && entry->is_debug;
+  return entry && entry->is_debug && strcmp(value, "0") != 0 && strcmp(value, "none") != 0;
 }
 
 static bool set(const char *key, const char *value)
@@ -374,7 +375,7 @@ bool option_wants_stacks(void)
 
 /* Sets one "key=value" of `length` bytes. An invalid option is reported and skipped: it must not keep a program from running.
  * An empty one, from a trailing comma, is skipped without a report. */
-static void read_one(const char *text, size_t length)
+static void read_one(const char *text, size_t length, bool has_debug)
 {
   char key[OPTION_SIZE];
   if (length == 0)
@@ -396,12 +397,14 @@ static void read_one(const char *text, size_t length)
   char *value = strchr(key, '=');
   if (value)
     *value++ = 0;
-  if (!value || !set(key, value))
+  if (value && !has_debug && option_needs_debug(key, value))
+    warn(key, OPTION_NEEDS_DEBUG);
+  else if (!value || !set(key, value))
     warn_of(key, value);
 }
 
 /* The environment is read last, so it overrides options that the program has set by option_set(). */
-void option_read(void)
+void option_read(bool has_debug)
 {
   if (settled)
     return;
@@ -409,36 +412,11 @@ void option_read(void)
   const char *text = os_environment("TIDEPOOL_OPTIONS");
   while (text && *text) {
     size_t length = strcspn(text, ",");
-    read_one(text, length);
+    read_one(text, length, has_debug);
     text += length + (text[length] == ',');
   }
   if (settings.leaks && !settings.sites)
     settings.sites = 1;
   if (settings.stats_at_exit || settings.leaks || settings.profile_file[0])
     os_keep_error();
-}
-
-/* Returns the key of a set option that only the debug library has; NULL if there is none. */
-static const char *debug_key_set(void)
-{
-  return settings.guarded           ? "guarded"
-         : settings.checked         ? "checked"
-         : settings.leaks           ? "leaks"
-         : settings.sites           ? "sites"
-         : settings.guard_sample    ? "guard_sample"
-         : settings.profile_file[0] ? "profile"
-         : settings.export          ? "export"
-                                    : NULL;
-}
-
-void option_refuse_debug(void)
-{
-  const char *key = debug_key_set();
-  if (!key)
-    return;
-  warn(key, OPTION_NEEDS_DEBUG);
-  settings.guarded = settings.checked = settings.export = false;
-  settings.leaks = settings.sites = settings.all = 0;
-  settings.guard_sample = 0;
-  settings.profile_file[0] = '\0';
 }

@@ -53,8 +53,9 @@ typedef enum option_blocks { BLOCKS_BY_TOOL, BLOCKS_OWN, BLOCKS_OF_MALLOC } opti
 
 extern INTERNAL options_t settings;
 
-/* Reads the environment, once. Unknown keys and invalid values are reported and ignored. */
-void option_read(void);
+/* Reads the environment, once. Unknown keys, invalid values, and options that need a debug library which is not there are
+ * reported and ignored. */
+void option_read(bool has_debug);
 
 /* Returns false if the key is unknown, the value is invalid, or the options have been read already. */
 bool option_set(const char *key, const char *value);
@@ -78,8 +79,7 @@ void option_path(char *path, size_t size, const char *name);
 /* Returns whether sites of several addresses, or a profile, are requested so far. It also reads the environment. */
 bool option_wants_stacks(void);
 
-/* Returns whether the option needs the debug library. option_refuse_debug() reports and resets such options, in one line. */
-bool option_is_debug(const char *key);
-void option_refuse_debug(void);
+/* Returns whether the option with this value needs the debug library. */
+bool option_needs_debug(const char *key, const char *value);
 
 #endif

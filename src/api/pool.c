@@ -107,7 +107,7 @@ static void refuse_option(const char *key, const char *value)
 
 bool pool_option_set(const char *key, const char *value)
 {
-  if (key && !observer && option_is_debug(key)) {
+  if (key && value && !observer && option_needs_debug(key, value)) {
     invalid(INVALID_NEEDS_DEBUG, (uintptr_t)option_known(key, &(const char *){NULL}));
     return false;
   }

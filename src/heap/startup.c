@@ -37,9 +37,7 @@ COLD bool manager_bring_up(void)
   lock_acquire(&startup_lock);
   bool up = manager_came_up;
   if (!up) {
-    option_read();
-    if (!observer)
-      option_refuse_debug();
+    option_read(observer != NULL);
     os_has_names = settings.names;
     tool_settle();
     up = space_init();

@@ -9,7 +9,7 @@
 static void read_from(void *text)
 {
   setenv(VARIABLE, text, 1);
-  option_read();
+  option_read(true);
 }
 
 /* A child that must end well; what it found is in its exit. Both structs are static, so their padding is zero. */
@@ -23,7 +23,7 @@ static void read_and_compare(void *argument)
 {
   const reading_t *reading = argument;
   setenv(VARIABLE, reading->text, 1);
-  option_read();
+  option_read(true);
   must(memcmp(&settings, reading->expected, sizeof settings) == 0);
 }
 
@@ -178,11 +178,11 @@ static void set_before_and_after(void *argument)
   must(!option_set(NULL, "1"));
   must(!option_set("checked", NULL));
   setenv(VARIABLE, "checked=0", 1);
-  option_read();
+  option_read(true);
   must(settings.purge_delay_ms == 7 && !settings.checked); /* the environment has the last word */
   must(!option_set("checked", "1"));
   setenv(VARIABLE, "checked=1", 1);
-  option_read();
+  option_read(true);
   must(!settings.checked);
 }
 
