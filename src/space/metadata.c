@@ -17,15 +17,15 @@
 #include <string.h>
 
 enum {
-  CHUNK = 64 << 10,       /* bytes mapped at a time; only used pages are ever touched */
-  STEPS_LOG2 = 2,         /* four sizes of records, and shelves, in each doubling */
-  SHELVES = 128,          /* up to the largest possible size */
-  LISTED_MOST = 8 << 10,  /* bytes of a list */
-  LOOKS_MOST = 16,        /* pieces that may be aligned by chance */
-  PIECES_MOST = 64,       /* pieces without dirty pages that are skipped while the lock is held */
-  PURGE_MOST = 1 << 20,   /* bytes in one call */
-  PURGE_LEAST = 64 << 10, /* fewer free bytes wait for a trim: they are not worth the calls */
-  KIND_BYTES = 64 << 10   /* bytes of one kind that are taken together, at most */
+  CHUNK = 64 << 10,                           /* bytes mapped at a time; only used pages are ever touched */
+  STEPS_LOG2 = 2,                             /* four sizes of records, and shelves, in each doubling */
+  SHELVES = (ADDRESS_BITS - 6) << STEPS_LOG2, /* up to the largest size; 2^6 is METADATA_ALIGNMENT */
+  LISTED_MOST = 8 << 10,                      /* bytes of a list */
+  LOOKS_MOST = 16,                            /* pieces that may be aligned by chance */
+  PIECES_MOST = 64,                           /* pieces without dirty pages that are skipped while the lock is held */
+  PURGE_MOST = 1 << 20,                       /* bytes in one call */
+  PURGE_LEAST = 64 << 10,                     /* fewer free bytes wait for a trim: they are not worth the calls */
+  KIND_BYTES = 64 << 10                       /* bytes of one kind that are taken together, at most */
 };
 
 typedef struct piece {

@@ -265,7 +265,7 @@ static void of_one_kind(void *argument)
   must(metadata_take_kind(&kind));
 }
 
-/* What the system refuses to take stays what it was and is counted once, however often; trims end, however rows become one
+/* Memory that the system refuses to purge keeps its contents and is counted once. Trims end, even if pieces merge
  * meanwhile. */
 static void cleaning_refused(void *argument)
 {
@@ -400,6 +400,21 @@ static void small_ones_of_other_sizes_test(void **state)
 }
 IN_CHILD(of_one_kind)
 
+/* A size that no system has is looked up on a shelf first, too. */
+static void of_every_size(void *argument)
+{
+  (void)argument;
+  os_fake_heal();
+  void *record = metadata_take(1000, METADATA_ALIGNMENT);
+  must(record);
+  metadata_give(record, 1000);
+  os_fake.fail_kinds = 1 << OS_MAP | 1 << OS_MAP_AT;
+  for (unsigned log2 = 20; log2 < ADDRESS_BITS; log2++)
+    must(!metadata_take((size_t)1 << log2, METADATA_ALIGNMENT) && !metadata_take(((size_t)2 << log2) - 1, METADATA_ALIGNMENT));
+  must(!metadata_take(SIZE_MAX, METADATA_ALIGNMENT));
+}
+IN_CHILD(of_every_size)
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -409,7 +424,7 @@ int main(void)
     cmocka_unit_test(of_other_sizes_test),   cmocka_unit_test(small_ones_of_other_sizes_test),
     cmocka_unit_test(of_one_kind_test),      cmocka_unit_test(cleaning_refused_test),
     cmocka_unit_test(grown_elsewhere_test),  cmocka_unit_test(grown_up_to_it_test),
-    cmocka_unit_test(refused_test),
+    cmocka_unit_test(refused_test),          cmocka_unit_test(of_every_size_test),
   };
   return cmocka_run_group_tests_name("metadata", tests, NULL, NULL);
 }
