@@ -3,6 +3,8 @@
 #include "heap/life.h"
 #include "option.h"
 #include "os/os.h"
+#include <dlfcn.h>
+#include <errno.h>
 
 /* ---- fork handlers ----
  *
@@ -13,8 +15,6 @@
  * own allocator. */
 
 #ifdef __GLIBC__
-#include <dlfcn.h>
-#include <errno.h>
 
 typedef void handler_fn(void);
 typedef int register_fn(handler_fn *prepare, handler_fn *parent, handler_fn *child, void *library);
@@ -51,7 +51,6 @@ int __register_atfork(handler_fn *prepare, handler_fn *parent, handler_fn *child
  * loader's own instead of calling it. It does not exist where the compiler may be unable to jump, nor in a static program. */
 
 #if defined __GLIBC__ && (defined __x86_64__ || defined __i386__ || defined __aarch64__ || defined __arm__ || defined __riscv)
-#include <dlfcn.h>
 
 #define EXPORT __attribute__((visibility("default")))
 #if __has_attribute(musttail)

@@ -76,15 +76,13 @@ typedef struct figure {
   size_t offset;
   bool is_64; /* otherwise a size_t */
 } figure_t;
-#define FIGURE(name) \
-  { \
-#name, offsetof(pool_stats_t, name), sizeof((pool_stats_t){0}.name) == sizeof(uint64_t) \
-  }
+#define FIGURE(name) #name, offsetof(pool_stats_t, name), sizeof((pool_stats_t){0}.name) == sizeof(uint64_t)
 static const figure_t figures[] = {
-  FIGURE(budget),        FIGURE(held_bytes),       FIGURE(peak_held_bytes), FIGURE(live_bytes),     FIGURE(live_blocks),
-  FIGURE(cached_bytes),  FIGURE(idle_bytes),       FIGURE(metadata_bytes),  FIGURE(children_bytes), FIGURE(exhausted_count),
-  FIGURE(retried_count), FIGURE(overflowed_count), FIGURE(purged_bytes),    FIGURE(largest_free),   FIGURE(fragmentation),
-  FIGURE(free_bytes),    FIGURE(returned_bytes),   FIGURE(mapped_bytes),    FIGURE(advised_bytes),
+  {FIGURE(budget)},         {FIGURE(held_bytes)},      {FIGURE(peak_held_bytes)}, {FIGURE(live_bytes)},
+  {FIGURE(live_blocks)},    {FIGURE(cached_bytes)},    {FIGURE(idle_bytes)},      {FIGURE(metadata_bytes)},
+  {FIGURE(children_bytes)}, {FIGURE(exhausted_count)}, {FIGURE(retried_count)},   {FIGURE(overflowed_count)},
+  {FIGURE(purged_bytes)},   {FIGURE(largest_free)},    {FIGURE(fragmentation)},   {FIGURE(free_bytes)},
+  {FIGURE(returned_bytes)}, {FIGURE(mapped_bytes)},    {FIGURE(advised_bytes)},
 };
 
 static uint64_t figure_of(const pool_stats_t *stats, const figure_t *figure)

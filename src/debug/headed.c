@@ -11,18 +11,6 @@
 #include "os/tool.h"
 #include "space/gate.h"
 
-static headed_t headed_at(const located_t *at, const char *call, site_t site)
-{
-  return (headed_t){.start = at->start,
-                    .usable = at->size,
-                    .heap = at->heap,
-                    .call = call,
-                    .in_granules = located_in_granules(at),
-                    .head_only = !heap_is_checked(at->heap),
-                    .site = site,
-                    .marked = at->heap->marked};
-}
-
 /* ---- allocation ---- */
 
 /* A block apart has no head; its record has the site. */

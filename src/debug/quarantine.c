@@ -90,13 +90,7 @@ static size_t take_oldest(heap_t *heap, size_t most, char **starts, const char *
 
 static void settle(const located_t *at, const char *call)
 {
-  headed_t headed_block = {.start = at->start,
-                           .usable = at->size,
-                           .heap = at->heap,
-                           .call = call,
-                           .in_granules = located_in_granules(at),
-                           .marked = at->heap->marked};
-  head_settle(headed_block);
+  head_settle(headed_at(at, call, 0));
   heap_give_uncached(at, call);
 }
 

@@ -9,7 +9,21 @@
 #ifndef QUARANTINE_H
 #define QUARANTINE_H
 
+#include "debug/head.h"
 #include "heap/blocks.h"
+
+/* Describes what holds a block that was looked up, for a call at a site. */
+static inline headed_t headed_at(const located_t *at, const char *call, site_t site)
+{
+  return (headed_t){.start = at->start,
+                    .usable = at->size,
+                    .heap = at->heap,
+                    .call = call,
+                    .in_granules = located_in_granules(at),
+                    .head_only = !heap_is_checked(at->heap),
+                    .site = site,
+                    .marked = at->heap->marked};
+}
 
 /* Keeps a block that head_close() has closed, and releases others if there are too many. */
 void quarantine_keep(const located_t *at, const char *call);

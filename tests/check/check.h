@@ -4,8 +4,8 @@
  *
  *     tidepool: check: B1 violated: blocks out of the slabs: 41, counted: 40
  *
- * and is for quiet moments: no other thread is in a call of the manager. Tests compile it in; a build with -Dchecked=true
- * carries it in the library. */
+ * Call them while no other thread is in a call of the manager. Unit tests always do; the tests of stress and races do so in a
+ * build with -Dchecked=true. */
 #ifndef CHECK_H
 #define CHECK_H
 

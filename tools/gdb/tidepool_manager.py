@@ -225,7 +225,7 @@ class Manager:
 
     def head(self):
         if self.head_kind is None:
-            self.head_kind = Head(self.memory, self.library.type("guard.c", "head_t"))
+            self.head_kind = Head(self.memory, self.library.type("head.c", "head_t"))
         return self.head_kind
 
     def of_callers(self, heap, blocks):

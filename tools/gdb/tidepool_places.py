@@ -79,7 +79,7 @@ class Yard:
 
 
 def yards(library):
-    return Yard(library.variable("walled.c", "guarded")), Yard(library.variable("walled.c", "sampled"))
+    return Yard(library.variable("guard_pages.c", "guarded")), Yard(library.variable("guard_pages.c", "sampled"))
 
 
 def frames_of(place, what):
