@@ -15,7 +15,7 @@ import tempfile
 # include itself and what stands before it.
 LAYERS = [
     ("base", ["machine", "features", "shared", "bits", "low_water", "grown", "pattern", "text", "span_tree",
-              "range_tree", "granules", "granules_kept", "granule_rows", "granules_ask", "granules_cut"]),
+              "list", "range_tree", "granules", "granules_kept", "granule_rows", "granules_ask", "granules_cut"]),
     ("os", ["embedded/atomics", "embedded/errno", "embedded/string", "os", "tool", "probe", "thread_local", "lock",
             "linux_lines", "linux", "linux_output", "linux_threads", "linux_processors", "linux_names", "linux_tool",
             "embedded"]),

@@ -2,6 +2,7 @@
  * The list is first in, first out. A tick visits as many bins as were in it when the tick began. A bin that reenters waits for
  * the next tick, unless it `goes_on`. */
 #include "bin/due.h"
+#include "base/list.h"
 #include "os/lock.h"
 #include "space/sleeper.h"
 
@@ -14,10 +15,7 @@ void due_enter(bin_t *bin)
 {
   __atomic_store_n(&bin->due, true, __ATOMIC_RELAXED);
   lock_acquire(&bins_due_lock);
-  bin->due_next = NULL;
-  bin->due_previous = due_last;
-  *(due_last ? &due_last->due_next : &due_first) = bin;
-  due_last = bin;
+  QUEUE_APPEND(due_first, due_last, bin, due_next, due_previous);
   due_count++;
   lock_release(&bins_due_lock);
   sleeper_note();
@@ -42,8 +40,7 @@ void bin_become_due(bin_t *bin)
 
 static void take_out(bin_t *bin)
 {
-  *(bin->due_previous ? &bin->due_previous->due_next : &due_first) = bin->due_next;
-  *(bin->due_next ? &bin->due_next->due_previous : &due_last) = bin->due_previous;
+  QUEUE_REMOVE(due_first, due_last, bin, due_next, due_previous);
   bin->due_next = bin->due_previous = NULL;
   due_count--;
 }
@@ -55,34 +52,21 @@ COLD void depots_begin(bin_t *bin)
   closure_acquire(LOCKS_OF_BINS, &bin->lock);
   if (!bin->depots.shards) {
     lock_acquire(&bins_due_lock);
-    bin->with_depots_next = bins_with_depots;
-    if (bins_with_depots)
-      bins_with_depots->with_depots_previous = bin;
-    bins_with_depots = bin;
+    LIST_PUSH(bins_with_depots, bin, with_depots_next, with_depots_previous);
     lock_release(&bins_due_lock);
     __atomic_store_n(&bin->depots.shards, DEPOT_SHARDS, __ATOMIC_RELEASE);
   }
   lock_release(&bin->lock);
 }
 
-/* A bin that never entered has no predecessor and is not the first. */
-static void leave_those_with_depots(bin_t *bin)
-{
-  bin_t *next = bin->with_depots_next, *previous = bin->with_depots_previous;
-  if (!previous && bins_with_depots != bin)
-    return;
-  *(previous ? &previous->with_depots_next : &bins_with_depots) = next;
-  if (next)
-    next->with_depots_previous = previous;
-}
-
-/* A bin in the hands of a tick is in no list: it has no predecessor and is not the first. */
+/* A bin in the hands of a tick is in no queue, and one that never had depots in no list of those. */
 void due_leave(bin_t *bin)
 {
   lock_acquire(&bins_due_lock);
-  if (bin->due_previous || due_first == bin)
+  if (LIST_HOLDS(due_first, bin, due_previous))
     take_out(bin);
-  leave_those_with_depots(bin);
+  if (LIST_HOLDS(bins_with_depots, bin, with_depots_previous))
+    LIST_REMOVE(bins_with_depots, bin, with_depots_next, with_depots_previous);
   lock_release(&bins_due_lock);
 }
 

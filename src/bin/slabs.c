@@ -4,6 +4,7 @@
  * list (slab_after_put()) until all are back. Then it is closed, unless it is the only one with free blocks. A reset moves it
  * to a list of its own, from which it is opened again. */
 #include "bin/slabs.h"
+#include "base/list.h"
 #include "misuse.h"
 #include "os/os.h"
 #include "space/huge_pages.h"
@@ -30,20 +31,14 @@ static bool is_partial(unsigned list) { return list >= SLAB_PARTIAL_1 && list <=
 
 static void slab_leave_list(bin_t *bin, run_t *slab)
 {
-  *(slab->previous ? &slab->previous->next : &bin->slabs[slab->list]) = slab->next;
-  if (slab->next)
-    slab->next->previous = slab->previous;
+  LIST_REMOVE(bin->slabs[slab->list], slab, next, previous);
   bin->partial_count -= is_partial(slab->list);
 }
 
 static void slab_enter_list(bin_t *bin, run_t *slab, unsigned list)
 {
   slab->list = (uint8_t)list;
-  slab->previous = NULL;
-  slab->next = bin->slabs[list];
-  if (slab->next)
-    slab->next->previous = slab;
-  bin->slabs[list] = slab;
+  LIST_PUSH(bin->slabs[list], slab, next, previous);
   bin->partial_count += is_partial(list);
 }
 

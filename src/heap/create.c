@@ -2,6 +2,7 @@
  *
  * A heap is created in the order in which its parts need each other: options, record, charge, region, classes, list. failed()
  * undoes them in reverse. Nothing finds the heap before the last step, except that a region is found by its address. */
+#include "base/list.h"
 #include "base/text.h"
 #include "heap/granular.h"
 #include "heap/invalid.h"
@@ -146,13 +147,8 @@ static void enter_list(heap_t *heap)
   heap_t *first = heaps_first();
   if (HAS_SYSTEM && observer)
     observer->enter_heap(heap);
-  if (first) {
-    heap->previous = first;
-    heap->next = first->next;
-    if (heap->next)
-      heap->next->previous = heap;
-    first->next = heap;
-  }
+  if (first)
+    LIST_INSERT_BEHIND(first, heap, next, previous);
   lock_release(&heaps_lock);
   if (heap_is_guest(heap))
     guests_enter(heap);

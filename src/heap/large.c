@@ -3,6 +3,7 @@
  * A run or a mapping, its charge, its place in the heap's list and the figures share no lock. Every change to them is made
  * inside GATE_LARGE, so that a fork finds them consistent. */
 #include "heap/large.h"
+#include "base/list.h"
 #include "bin/due.h"
 #include "heap/observer.h"
 #include "misuse.h"
@@ -41,20 +42,14 @@ static size_t usable_of(const heap_t *heap, const run_t *run, size_t size)
 static void link_run(heap_t *heap, run_t *run)
 {
   closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
-  run->previous = NULL;
-  run->next = heap->large;
-  if (run->next)
-    run->next->previous = run;
-  heap->large = run;
+  LIST_PUSH(heap->large, run, next, previous);
   lock_release(&heap->lock);
 }
 
 static void unlink_run(heap_t *heap, run_t *run)
 {
   closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
-  *(run->previous ? &run->previous->next : &heap->large) = run->next;
-  if (run->next)
-    run->next->previous = run->previous;
+  LIST_REMOVE(heap->large, run, next, previous);
   lock_release(&heap->lock);
 }
 

@@ -2,6 +2,7 @@
  *
  * All pools are in one list, by age, and the pools of a heap are in a list of that heap. */
 #include "object_pool/registry.h"
+#include "base/list.h"
 #include "heap/blocks.h"
 #include "heap/heap.h"
 #include "heap/locate.h"
@@ -22,11 +23,8 @@ static void leave_all(object_pool_t *pool)
   if (HAS_SYSTEM)
     caches_leave_pool(pool);
   overflowing_ended += overflow_of(pool) != NULL;
-  *(pool->previous ? &pool->previous->next : &all_pools) = pool->next;
-  *(pool->next ? &pool->next->previous : &newest_pool) = pool->previous;
-  *(pool->previous_in_heap ? &pool->previous_in_heap->next_in_heap : &pool->heap->object_pools) = pool->next_in_heap;
-  if (pool->next_in_heap)
-    pool->next_in_heap->previous_in_heap = pool->previous_in_heap;
+  QUEUE_REMOVE(all_pools, newest_pool, pool, next, previous);
+  LIST_REMOVE(pool->heap->object_pools, pool, next_in_heap, previous_in_heap);
 }
 
 void registry_leave(object_pool_t *pool)
@@ -315,12 +313,7 @@ void registry_enter(object_pool_t *pool)
   __atomic_store_n(&heap_dependents, &object_pools, __ATOMIC_RELEASE);
   if (HAS_SYSTEM)
     caches_enter_pool(pool);
-  pool->previous = newest_pool;
-  *(newest_pool ? &newest_pool->next : &all_pools) = pool;
-  newest_pool = pool;
-  object_pool_t *beside = pool->next_in_heap = pool->heap->object_pools;
-  pool->heap->object_pools = pool;
-  if (beside)
-    beside->previous_in_heap = pool;
+  QUEUE_APPEND(all_pools, newest_pool, pool, next, previous);
+  LIST_PUSH(pool->heap->object_pools, pool, next_in_heap, previous_in_heap);
   lock_release(&heaps_lock);
 }

@@ -2,6 +2,7 @@
  * A heap's cache is found in four ways: by the fast path in its slot, by the slow path in its chain, by a tick in the list of
  * due caches, and by other threads in the heap's list of caches within reach. All except the slot are under threads_lock. */
 #include "thread/caches.h"
+#include "base/list.h"
 #include "space/metadata.h"
 #include "space/sleeper.h"
 #include <stddef.h>
@@ -107,17 +108,13 @@ static bool widen_chains(thread_t *thread)
 static void due_cache_enter(thread_t *thread, heap_cache_t *cache)
 {
   cache->due = true;
-  cache->due_next = NULL;
-  cache->due_previous = thread->due_last;
-  *(thread->due_last ? &thread->due_last->due_next : &thread->due_first) = cache;
-  thread->due_last = cache;
+  QUEUE_APPEND(thread->due_first, thread->due_last, cache, due_next, due_previous);
   thread->due_count++;
 }
 
 static void due_cache_leave(thread_t *thread, heap_cache_t *cache)
 {
-  *(cache->due_previous ? &cache->due_previous->due_next : &thread->due_first) = cache->due_next;
-  *(cache->due_next ? &cache->due_next->due_previous : &thread->due_last) = cache->due_previous;
+  QUEUE_REMOVE(thread->due_first, thread->due_last, cache, due_next, due_previous);
   cache->due = false;
   thread->due_count--;
 }

@@ -2,6 +2,7 @@
  * A thread's record begins at its first slow path (thread_start()) and ends in the destructor of a key (thread_end()).
  * Meanwhile it is in the list of live records or, in the child of a fork, of lost ones. */
 #include "thread/thread.h"
+#include "base/list.h"
 #include "base/shared.h"
 #include "space/metadata.h"
 
@@ -71,11 +72,7 @@ static thread_t *thread_record_take(void)
 static void live_enter(thread_t *thread)
 {
   lock_acquire(&threads_lock);
-  thread->previous = NULL;
-  thread->next = live;
-  if (live)
-    live->previous = thread;
-  live = thread;
+  LIST_PUSH(live, thread, next, previous);
   count++;
   count_threads();
   allowance_begin(&thread->allowance);
@@ -86,9 +83,7 @@ static void live_leave(thread_t *thread)
 {
   thread_forget_caches(thread);
   allowance_end(&thread->allowance);
-  *(thread->previous ? &thread->previous->next : &live) = thread->next;
-  if (thread->next)
-    thread->next->previous = thread->previous;
+  LIST_REMOVE(live, thread, next, previous);
   thread->next = unused;
   unused = thread;
   count--;
