@@ -20,7 +20,7 @@ LAYERS = [
             "linux_lines", "linux", "linux_output", "linux_threads", "linux_processors", "linux_names", "linux_tool",
             "embedded"]),
     ("", ["misuse", "option", "size_class"]),
-    ("space", ["class_map", "sleeper", "budget", "gate", "step_budget", "metadata", "run", "arena", "huge_pages",
+    ("space", ["class_map", "sleeper", "refusals", "budget", "gate", "step_budget", "metadata", "run", "arena", "huge_pages",
                "units", "slots", "space", "search", "purge", "move", "huge_range", "huge"]),
     ("bin", ["slab", "magazine", "depot", "types", "due", "slabs", "slab_sizes", "bin", "ask"]),
     ("thread", ["allowance", "magazines", "readers", "types", "caches", "thread"]),

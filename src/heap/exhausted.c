@@ -4,6 +4,7 @@
 #include "heap/large.h"
 #include "heap/tick.h"
 #include "os/tool.h"
+#include "space/refusals.h"
 
 enum {
   ATTEMPTS = 64,    /* calls of on_exhausted for one request */
@@ -98,8 +99,14 @@ static void *take_own(heap_t *heap, request_t *r)
     trim_process(heap, r);
     block = may_succeed_now(heap, r, changes) ? take_again(heap, r) : NULL;
   }
-  unsigned c = !HAS_SYSTEM || block || !heap->space ? 0 : heap_class_for(heap, size_with_head(heap, r), r->alignment);
-  return c ? heap_borrow(heap, c + 1, heap_block_size(heap, c) * BORROW_FACTOR, r) : block;
+  if (!HAS_SYSTEM || block)
+    return block;
+  unsigned c = heap->space ? heap_class_for(heap, size_with_head(heap, r), r->alignment) : 0;
+  block = c ? heap_borrow(heap, c + 1, heap_block_size(heap, c) * BORROW_FACTOR, r) : NULL;
+  if (block || !refusals_have_answered())
+    return block;
+  refusals_forget(); /* the program may have unmapped memory of its own */
+  return take_again(heap, r);
 }
 
 attempt_t heap_first_attempt(heap_t *heap, const char *call) { return (attempt_t){.first = heap, .heap = heap, .call = call}; }

@@ -7,6 +7,7 @@
 #include "heap/invalid.h"
 #include "option.h"
 #include "space/metadata.h"
+#include "space/refusals.h"
 #include <string.h>
 
 enum {
@@ -309,6 +310,7 @@ static bool take_granules(heap_t *heap, const region_plan_t *plan)
 
 static bool take_region(heap_t *heap, const region_plan_t *plan)
 {
+  refusals_forget();
   if (plan->granules ? !take_granules(heap, plan)
                      : !(plan->unit_log2 == UNIT_LOG2 ? take_slots(&heap->region, plan) : take_small_units(heap, plan)))
     return false;

@@ -4,6 +4,7 @@
  * bitmaps, `huge`, and the tree over the free units are mapped entirely; descriptors and long bitmaps are mapped with their
  * units. */
 #include "space/arena.h"
+#include "space/refusals.h"
 #include <string.h>
 
 enum {
@@ -97,9 +98,9 @@ static os_mapped_t map_more(char **end, const void *needed)
   if (*end >= (const char *)needed)
     return OS_MAPPED;
   size_t least = round_up((size_t)((const char *)needed - *end), os_page_size()), step = round_up(least, RECORDS_STEP);
-  os_mapped_t mapped = os_map_at(*end, step);
+  os_mapped_t mapped = refusals_map_at(*end, step);
   if (mapped != OS_MAPPED && least < step)
-    mapped = os_map_at(*end, step = least);
+    mapped = refusals_map_at(*end, step = least);
   if (mapped == OS_MAPPED)
     *end += step;
   return mapped;
@@ -141,16 +142,16 @@ void arena_purge_to_end(arena_t *arena)
 /* The record goes last and stores the progress for the next attempt. If the units cannot be unmapped, they may be purged. */
 bool arena_destroy(arena_t *arena)
 {
-  if (arena->committed && !os_unmap(arena->base, unit_bytes(arena))) {
+  if (arena->committed && !refusals_unmap(arena->base, unit_bytes(arena))) {
     if (arena->dirty_count && os_purge(arena->base, unit_bytes(arena)))
       arena->dirty_count = 0;
     return false;
   }
   arena->committed = arena->dirty_count = 0;
-  if (bitmap_bytes(arena) && !os_unmap(arena->long_bitmaps, bitmap_bytes(arena)))
+  if (bitmap_bytes(arena) && !refusals_unmap(arena->long_bitmaps, bitmap_bytes(arena)))
     return false;
   arena->long_bitmaps_end = (char *)arena->long_bitmaps;
-  return os_unmap(arena, (size_t)(arena->runs_end - (char *)arena));
+  return refusals_unmap(arena, (size_t)(arena->runs_end - (char *)arena));
 }
 
 /* Records of units that are not mapped hold no memory (arena_give_records()). */
@@ -184,7 +185,7 @@ void arena_give_records(arena_t *arena, size_t units)
   char *bitmaps = (char *)round_up((uintptr_t)(arena_long_bitmap(arena, units)), os_page_size());
   if (runs < arena->runs_end)
     os_purge(runs, (size_t)(arena->runs_end - runs));
-  if (bitmaps + RECORDS_STEP <= arena->long_bitmaps_end && os_unmap(bitmaps, (size_t)(arena->long_bitmaps_end - bitmaps)))
+  if (bitmaps + RECORDS_STEP <= arena->long_bitmaps_end && refusals_unmap(bitmaps, (size_t)(arena->long_bitmaps_end - bitmaps)))
     arena->long_bitmaps_end = bitmaps;
 }
 

@@ -5,6 +5,7 @@
 #include "option.h"
 #include "os/os.h"
 #include "space/gate.h"
+#include "space/refusals.h"
 #include <string.h>
 
 enum {
@@ -133,7 +134,7 @@ static bool unmap_range(huge_t *huge)
   bool was_clean = huge->clean;
   if (!was_clean && huge_size(huge) > OS_PURGE_STEP)
     huge->clean = os_purge_in_steps(huge_start(huge), huge_size(huge));
-  bool gone = may_unmap(huge) && os_unmap(huge_start(huge), huge_size(huge));
+  bool gone = may_unmap(huge) && refusals_unmap(huge_start(huge), huge_size(huge));
   huge->clean = huge->clean || gone || os_purge(huge_start(huge), huge_size(huge));
   if (huge->clean && !was_clean)
     count_huge_purged(huge_size(huge));
@@ -297,7 +298,10 @@ huge_t *huge_take(size_t size, size_t alignment, void *owner, huge_t **list, boo
 
 static bool remap(huge_t *huge, size_t size, bool may_move)
 {
-  void *start = os_remap(huge_start(huge), huge_size(huge), size, may_move);
+  size_t had = huge_size(huge);
+  void *start = os_remap(huge_start(huge), had, size, may_move);
+  if (start && size < had)
+    refusals_forget();
   if (start)
     huge->range = (range_t){.start = (uintptr_t)start, .size = size};
   return start != NULL;

@@ -2,6 +2,7 @@
 #include "space/units.h"
 #include "os/os.h"
 #include "space/huge_pages.h"
+#include "space/refusals.h"
 
 enum {
   COMMIT_LEAST_UNITS = 4,   /* 256 KiB: the least that is mapped beyond the need */
@@ -85,7 +86,7 @@ static bool make_holes(arena_t *arena, size_t most)
       continue;
     if (!most || hole_stretches >= HOLES_MOST)
       return false;
-    if (os_unmap(huge_page_start(arena, page), huge_pages_bytes(arena, next - page))) {
+    if (refusals_unmap(huge_page_start(arena, page), huge_pages_bytes(arena, next - page))) {
       huge_pages_unmap(arena, page * HUGE_PAGE_UNITS, next * HUGE_PAGE_UNITS);
       mark_holes(arena, page, next, true);
       forget_moved(arena, page * HUGE_PAGE_UNITS, next * HUGE_PAGE_UNITS);
@@ -113,7 +114,7 @@ static os_mapped_t commit(arena_t *arena, size_t end)
   char *start = arena->base + ((size_t)arena->committed << arena->unit_log2);
   size_t bytes = (end - arena->committed) << arena->unit_log2;
   if (mapped == OS_MAPPED)
-    mapped = os_map_at(start, bytes);
+    mapped = refusals_map_at(start, bytes);
   if (mapped != OS_MAPPED)
     return mapped;
   count_map();
@@ -195,7 +196,7 @@ static taken_t fill_holes(arena_t *arena, size_t from, size_t to)
   size_t end = (to + HUGE_PAGE_UNITS - 1) / HUGE_PAGE_UNITS, page = bits_next_set(arena->holes, from / HUGE_PAGE_UNITS, end);
   while (page < end) {
     size_t next = bits_next_clear(arena->holes, page, end);
-    os_mapped_t mapped = os_map_at(huge_page_start(arena, page), huge_pages_bytes(arena, next - page));
+    os_mapped_t mapped = refusals_map_at(huge_page_start(arena, page), huge_pages_bytes(arena, next - page));
     if (mapped == OS_NO_MEMORY)
       return NO_MEMORY;
     mark_holes(arena, page, next, false);
@@ -367,7 +368,7 @@ bool arena_unmap_idle(arena_t *arena, size_t most_holes)
 {
   size_t page_units = max_size(os_page_size() >> arena->unit_log2, 1), end = round_up(end_of_use(arena), page_units);
   size_t units = arena->committed - end, pages = (end + HUGE_PAGE_UNITS - 1) / HUGE_PAGE_UNITS;
-  bool unmapped = !units || os_unmap(arena->base + (end << arena->unit_log2), units << arena->unit_log2);
+  bool unmapped = !units || refusals_unmap(arena->base + (end << arena->unit_log2), units << arena->unit_log2);
   if (units && unmapped) {
     arena->committed = (uint32_t)end;
     if (arena->holes) {

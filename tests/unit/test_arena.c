@@ -2,6 +2,7 @@
  * One arena, without a space: where its records lie, and how far it is mapped. */
 #include "arenas.h"
 #include "os_fake.h"
+#include "space/refusals.h"
 #include <sys/mman.h>
 
 /* ---- where things are ---- */
@@ -77,12 +78,14 @@ static void created_in_vain(void *argument)
       os_fake.fail_from = os_fake.calls + n;
       os_fake.fail_to = UINT64_MAX;
       os_fake.occupied = occupied;
+      refusals_forget();
       taken_t expected = occupied ? NO_ROOM : NO_MEMORY, taken = arena_create(some_space, 1, 5000, &arena);
       must(taken == TAKEN || (taken == expected && os_fake.mapped_bytes == mapped));
       if (taken == TAKEN) {
         taken = arena_commit_all(arena);
         must(taken == TAKEN || (taken == expected && arena->committed == 0));
         os_fake_heal();
+        refusals_forget();
         must(taken == TAKEN || arena_commit_all(arena) == TAKEN);
         arena_end(arena)[-1] = 1;
         arena_destroy(arena);
@@ -151,6 +154,7 @@ static void no_more_than_needed(void *argument)
     while (arena->committed > bits_next_set(arena->room.map, 0, arena->unit_count))
       must(arena_take(arena, 1, 1, &run, &past) == TAKEN);
     size_t committed = arena->committed;
+    refusals_forget();
     os_fake.fail_from = os_fake.calls + 1;
     os_fake.fail_to = os_fake.fail_from + 1;
     must(arena_take(arena, 3, 1, &run, &past) == TAKEN && arena->committed == committed + 3 &&
@@ -163,6 +167,7 @@ static void no_more_than_needed(void *argument)
   must(arena_take(arena, 3, 1, &run, &past) == (*occupied ? NO_ROOM : NO_MEMORY) && arena->committed == committed);
   must(arena->unit_count == (*occupied ? committed : units));
   os_fake_heal();
+  refusals_forget();
   must(arena_take(arena, 3, 1, &run, &past) == (*occupied ? NO_ROOM : TAKEN));
 }
 

@@ -2,6 +2,7 @@
  * One arena against a model: units that are used, dirty and mapped. */
 #include "arenas.h"
 #include "os_fake.h"
+#include "space/refusals.h"
 
 enum { MODEL_STEPS = 8000 };
 
@@ -148,6 +149,7 @@ static void against_the_model(void *argument)
     if (i % 200 == 0) {
       os_fake.fail_kinds = dice_below(&model.dice, 3) ? 0 : (uint32_t)dice_roll(&model.dice);
       os_fake.fail_halfway = dice_below(&model.dice, 2);
+      refusals_forget();
     }
     if (n < 4)
       model_purge(&model);

@@ -4,6 +4,7 @@
 #include "os_fake.h"
 #include "region.h"
 #include "runs.h"
+#include "space/refusals.h"
 
 enum { LONG = 64 }; /* units, of which an arena has room for more than 200 */
 
@@ -29,6 +30,7 @@ static void above_a_hole(void *argument)
   must(!take(space, UNITS - 1, 1));
   check_space(space);
   os_fake_heal();
+  refusals_forget();
   must(take(space, UNITS - 1, 1)->start == start);
   check_space(space);
 }
@@ -229,6 +231,7 @@ static void charged(void *argument)
   must(!space_take_charged(&space_of_process, &budget, 30 * UNIT, 16) && budget_held(&above) == 10 * UNIT &&
        budget_held(&budget) == 10 * UNIT);
   os_fake_heal();
+  refusals_forget();
   must(budget_peak(&budget) == 10 * UNIT);
   run_t *more = space_take_charged(&space_of_process, &budget, 30 * UNIT, 8 * UNIT);
   must(more && budget_held(&above) == 40 * UNIT && (uintptr_t)more->start % (8 * UNIT) == 0);

@@ -4,6 +4,7 @@
 #include "os_fake.h"
 #include "region.h"
 #include "runs.h"
+#include "space/refusals.h"
 
 /* ---- what is in the way ---- */
 
@@ -18,6 +19,7 @@ static void nothing_to_be_had(void *argument)
     must(!take(&space_of_process, 1, 1) && os_fake.mapped_bytes >= mapped);
     check_space(&space_of_process);
     os_fake_heal();
+    refusals_forget();
   }
   run_t *run = take(&space_of_process, 1, 1);
   must(run);
@@ -26,6 +28,7 @@ static void nothing_to_be_had(void *argument)
   must(!take(&space_of_process, space_longest_run(), 1));
   check_space(&space_of_process);
   os_fake_heal();
+  refusals_forget();
   must(take(&space_of_process, space_longest_run(), 1));
   check_space(&space_of_process);
 }
