@@ -124,7 +124,7 @@ COLD static unsigned tight_capacity(magazines_t *magazines, const bin_t *bin, un
 static void stock_push(stock_t *stock, void **magazine)
 {
   magazine_link(magazine, stock->full, 0);
-  stock->full = magazine;
+  OWNER_PUBLISH(stock->full, magazine);
   stock->count++;
 }
 
@@ -163,7 +163,7 @@ static inline __attribute__((always_inline)) void **stock_empty(magazines_t *mag
 static void load(loaded_t *loaded, void **top)
 {
   OWNER_STORE(loaded->top, *top);
-  OWNER_STORE(loaded->below, top - 1);
+  OWNER_PUBLISH(loaded->below, top - 1);
 }
 
 /* Call it before the loaded magazine goes to the bin, from where another thread may get it and hand out its blocks. Readers
@@ -231,7 +231,7 @@ static void load_two(loaded_t *loaded, void **floor, void *first, void *second)
   if (first)
     *++floor = first;
   OWNER_STORE(loaded->top, second);
-  OWNER_STORE(loaded->below, floor);
+  OWNER_PUBLISH(loaded->below, floor);
 }
 
 /* Returns whether the allowance has room for one more magazine. A larger stock would take room from other classes. */

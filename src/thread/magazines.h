@@ -70,7 +70,16 @@ static inline default_loaded_t default_loaded_for(size_t size)
 #endif
 
 /* Pop and push are macros, because there are two kinds of pointer. The owner's stores must be atomic for threads that read
- * figures. Under a sanitizer they are relaxed atomics; elsewhere a plain store is the same instruction. */
+ * figures. Under a sanitizer they are relaxed atomics; elsewhere a plain store is the same instruction.
+ *
+ * OWNER_PUBLISH stores a pointer to entries, after the entries. A reader that found the pointer but not the entry would read
+ * the old word in its place, and take a live block for a free one. A load by that pointer depends on it, so the reader needs no
+ * order. Processors for x86 store in program order; arm64 has an instruction for it. */
+#if defined __x86_64__ || defined __i386__
+#define OWNER_PUBLISH(place, value) OWNER_STORE(place, value)
+#else
+#define OWNER_PUBLISH(place, value) __atomic_store_n(&(place), (value), __ATOMIC_RELEASE)
+#endif
 #ifdef UNDER_SANITIZER
 #define OWNER_LOAD(place)         __atomic_load_n(&(place), __ATOMIC_RELAXED)
 #define OWNER_STORE(place, value) __atomic_store_n(&(place), (value), __ATOMIC_RELAXED)
@@ -109,7 +118,7 @@ static inline default_loaded_t default_loaded_for(size_t size)
     if (room_) { \
       OWNER_STORE(*entry_, loaded_->top); \
       OWNER_STORE(loaded_->top, (block)); \
-      OWNER_STORE(loaded_->below, entry_); \
+      OWNER_PUBLISH(loaded_->below, entry_); \
     } \
     room_; \
   }))
