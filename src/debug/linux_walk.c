@@ -140,12 +140,15 @@ static inline void set_caller(walk_t *w, step_t step, uintptr_t cfa)
     r->known &= ~BIT(FP_COLUMN);
 }
 
+/* A return address lies at or above the stack pointer of the function that saved it. One below it belongs to a wrong frame
+ * pointer: calls in progress write there, so it would be another one each time. */
 static inline bool take_step(walk_t *w, step_t step)
 {
   if (step.kind == STEP_ENDS || lacks(w, step.base_column))
     return false;
   uintptr_t cfa = w->registers.values[step.base_column] + (uintptr_t)step.cfa_words * WORD, pc;
-  if (unlikely(cfa < w->registers.values[SP_COLUMN] + step.return_words) || !find_caller_pc(w, step, cfa, &pc))
+  if (unlikely(cfa < w->registers.values[SP_COLUMN] + (uintptr_t)step.return_words * WORD) ||
+      !find_caller_pc(w, step, cfa, &pc))
     return false;
   set_caller(w, step, cfa);
   w->pc = without_signature(pc);
