@@ -58,8 +58,10 @@ static inline size_t windows_of(size_t words, unsigned k) { return ((words - 1) 
 
 static inline size_t window_of(unsigned c, size_t from) { return from >> (WORD_LOG2 + doubling_of(c)); }
 
-/* A row of at most WORD_BITS windows takes whole bytes, and is accessed as a word that begins there. A longer row takes whole
- * words. It also has a word of parts, which says which of its words are not empty. Only the first classes have longer rows. */
+/* A row of at most WORD_BITS windows takes whole bytes, and is accessed as a word that begins there. On a big-endian machine
+ * its bits are the last bytes of that word: rows do not overlap, because none is longer than the one before it. A longer row
+ * takes whole words. It also has a word of parts, which says which of its words are not empty. Only the first classes have
+ * longer rows. */
 static inline size_t row_bytes(size_t words, unsigned k)
 {
   size_t windows = windows_of(words, k);
