@@ -148,14 +148,22 @@ static void put_a_heap_into_a_wrong_slot(void) { thread_self->heap_at[(cache_slo
 static granules_t *granules(void) { return &guest->region.granules; }
 static void lose_a_beginning(void) { bit_clear(granules()->map, 0); }
 static void lose_the_end(void) { bit_clear(granules()->map, granules()->count); }
-static char *row_of_class(unsigned c) { return (char *)(uintptr_t)granules_row(granules(), c).bits; }
+/* By words, as the library does: where the lowest bits of one are is up to the machine. */
+static void change_row(unsigned c, word_t cleared, word_t changed)
+{
+  char *row = (char *)(uintptr_t)granules_row(granules(), c).bits;
+  word_t word;
+  memcpy(&word, row, sizeof word);
+  word = (word & ~cleared) ^ changed;
+  memcpy(row, &word, sizeof word);
+}
 static void forget_a_free_stretch(void)
 {
   for (unsigned c = 0; c < GRANULE_CLASSES; c++)
     if (granules()->classes & bit_of(c))
-      *row_of_class(c) = 0;
+      change_row(c, 0xff, 0);
 }
-static void invent_a_free_stretch(void) { *row_of_class(GRANULES_LEAST) ^= 1; }
+static void invent_a_free_stretch(void) { change_row(GRANULES_LEAST, 0, 1); }
 static void forget_a_class(void) { granules()->classes = 0; }
 static void use_an_empty_page(void) { bit_set(granules()->used, granules()->count / GRANULE_PAGE); }
 static void not_use_a_page(void) { bit_clear(granules()->used, 0); }

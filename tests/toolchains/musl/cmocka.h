@@ -14,13 +14,15 @@
 struct CMUnitTest {
   const char *name;
   void (*run)(void **state);
+  void *state; /* what the test begins with, if not NULL */
 };
 
 /* A fixture is called once for all tests of a program, and returns 0. */
 typedef int cmocka_fixture_t(void **state);
-#define cmocka_unit_test(function) \
+#define cmocka_unit_test(function) cmocka_unit_test_prestate(function, NULL)
+#define cmocka_unit_test_prestate(function, state) \
   { \
-#function, function \
+#function, function, state \
   }
 #define cmocka_run_group_tests(tests, setup, teardown) cmocka_run_group_tests_name(__FILE__, tests, setup, teardown)
 #define cmocka_run_group_tests_name(name, tests, setup, teardown) \
