@@ -82,10 +82,16 @@ OWN_COPY COLD void end_lap(object_array_t *array, size_t i)
   STORE(array->uses[i], 0);
   bit_test(array->laps, i) ? bit_clear(array->laps, i) : bit_set(array->laps, i);
 }
-static inline void end_use_locked(object_array_t *array, size_t i)
+
+/* The same under the lock, also at the end of a lap. */
+static inline bool end_use_locked(object_array_t *array, size_t i)
 {
-  if (unlikely(!end_use(array->uses + i)))
+  if (likely(end_use(array->uses + i)))
+    return true;
+  bool ends = is_in_use(array->uses + i);
+  if (ends)
     end_lap(array, i);
+  return ends;
 }
 
 static inline void count_get(object_array_t *array, size_t i)

@@ -80,20 +80,11 @@ static void give_positions(object_pool_t *pool, const uint32_t *positions, size_
     put_bit(pool, pool->home, positions[k]);
 }
 
-/* Acquires the lock of a shared pool without reading it first. That read would fetch the line twice from another processor. */
-static void acquire_contended(lock_t *lock)
-{
-  if (os_single_threaded())
-    lock->word = 1;
-  else if (!lock_try(lock))
-    lock_wait(lock);
-}
-
 /* Returns the older half of the stock to the array, all under the lock: an object is always in the cache or in the array. */
 static void spill(object_pool_t *pool, object_cache_t *cache)
 {
   object_stock_t *stock = cache->stock;
-  acquire_contended(&pool->lock);
+  pool_acquire(pool);
   cache_become_busy(cache);
   if (!cache_is_claimed(cache)) {
     uint32_t half = (stock->count + 1) / 2;
@@ -105,12 +96,10 @@ static void spill(object_pool_t *pool, object_cache_t *cache)
   lock_release(&pool->lock);
 }
 
-/* Returns the thread's cache of the pool, with a stock. NULL: the thread ends, or there is no memory, or the slot is 0. */
-static object_cache_t *cache_with_stock(object_pool_t *pool);
-
-bool cache_put_rare(object_pool_t *pool, size_t i)
+bool cache_put_rare(object_pool_t *pool, const void *object)
 {
-  object_cache_t *cache = cache_with_stock(pool);
+  size_t i = object_position(pool, pool->home, object);
+  object_cache_t *cache = i < pool->home->capacity ? cache_with_stock(pool) : NULL;
   if (!cache || !is_in_use(pool->home->uses + i))
     return false;
   if (LOAD(cache->stock->count) && LOAD(cache->stock->count) == cache->stock->most)
@@ -124,10 +113,11 @@ static size_t stretch_of(size_t i) { return i / (USES_TOGETHER / sizeof(uint32_t
 /* Moves free objects of the home array into the stock, the lowest on top. It takes half of the stock's capacity, and then goes
  * on to the end of a stretch if there is room, so that no other thread gets objects from there. The object at `last` was just
  * taken. Called under the lock. */
-static void stock_up(object_pool_t *pool, object_cache_t *cache, size_t last)
+void cache_refill(object_pool_t *pool, object_cache_t *cache, const void *object)
 {
   object_array_t *home = pool->home;
   object_stock_t *stock = cache->stock;
+  size_t last = object_position(pool, home, object);
   cache_become_busy(cache);
   size_t most = min_size(stock->most, (home->capacity - home->taken) / REFILL_PART), half = (stock->most + 1) / 2, got = 0;
   if (!most || cache_is_claimed(cache) || LOAD(stock->count)) {
@@ -153,21 +143,9 @@ static void stock_up(object_pool_t *pool, object_cache_t *cache, size_t last)
   cache_leave_hot(cache);
 }
 
-void *cache_refill(object_pool_t *pool)
-{
-  size_t i = 0;
-  object_cache_t *cache = cache_with_stock(pool);
-  acquire_contended(&pool->lock);
-  object_array_t *array = take_object(pool, &i);
-  if (cache && array == pool->home)
-    stock_up(pool, cache, i);
-  lock_release(&pool->lock);
-  return likely(array) ? object_at(pool, array, i) : NULL;
-}
-
 /* ---- threads and pools get and lose caches ---- */
 
-/* Gives the thread a block. Its end is noticed only if the heaps know the thread, so other threads get none. */
+/* Its end is noticed only if the heaps know the thread, so other threads get none. */
 void caches_take_block(void)
 {
   if (!heap_reaches_threads() || !heap_watches_thread())
@@ -208,10 +186,9 @@ static void stock_make(object_pool_t *pool, object_cache_t *cache)
   lock_release(&object_caches_lock);
 }
 
-static object_cache_t *cache_with_stock(object_pool_t *pool)
+object_cache_t *cache_with_stock(object_pool_t *pool)
 {
-  if (unlikely(object_caches == no_caches))
-    caches_take_block();
+  caches_be_apart();
   object_cache_t *cache = cache_of_pool(pool);
   if (unlikely(object_caches == no_caches || cache == object_caches))
     return NULL;
@@ -227,8 +204,8 @@ void caches_enter_pool(object_pool_t *pool)
     block_reset(no_caches);
     no_caches[0].claimed = true;
   }
-  bool fits =
-    pool->path == PATH_SHARED && pool->array_count && pool->arrays[0]->permanent && pool->when_full != OBJECT_POOL_EVICT;
+  bool fits = !is_hooked(pool) && !pool->single_thread && pool->array_count && pool->arrays[0]->permanent &&
+              pool->when_full != OBJECT_POOL_EVICT;
   size_t slot = 1;
   while (slot < OBJECT_SLOTS && bit_test(slots_taken, slot))
     slot++;

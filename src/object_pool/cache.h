@@ -33,10 +33,16 @@
 /* The thread's block of caches. Threads without one have no_caches, which stay empty. */
 extern INTERNAL THREAD_LOCAL object_cache_t *object_caches;
 extern INTERNAL object_cache_t no_caches[OBJECT_SLOTS];
-COLD void caches_take_block(void);
 
 /* Taken before the lock of any pool and after heaps_lock. It protects blocks and stocks, and one thread at a time collects. */
 extern lock_t object_caches_lock;
+
+COLD void caches_take_block(void);
+static inline void caches_be_apart(void)
+{
+  if (unlikely(object_caches == no_caches))
+    caches_take_block();
+}
 
 /* Returns the calling thread's cache of the pool, which may be one that is always empty. */
 static inline object_cache_t *cache_of_pool(const object_pool_t *pool)
@@ -122,10 +128,13 @@ static inline bool cache_put(object_pool_t *pool, object_cache_t *cache, size_t 
 }
 
 /* Gives the thread a cache, or empties half of its stock, and puts the object. False: nothing was put. */
-bool cache_put_rare(object_pool_t *pool, size_t i);
+bool cache_put_rare(object_pool_t *pool, const void *object);
 
-/* Gets an object, and more for the cache. NULL: no array has a free object. */
-void *cache_refill(object_pool_t *pool);
+/* Returns the thread's cache of the pool, with a stock. NULL: the slot is 0, the thread ends, or there is no memory. */
+object_cache_t *cache_with_stock(object_pool_t *pool);
+
+/* Takes more objects of the home array into the cache, after `object` was taken. Called under the pool's lock. */
+void cache_refill(object_pool_t *pool, object_cache_t *cache, const void *object);
 
 /* Gets an object of a pool with a home array, if need be after collecting the caches of all threads. NULL: none was free. A
  * thread that is busy for a second keeps its cache: a signal handler interrupted it, and waits. No lock is held. */
@@ -137,14 +146,6 @@ COLD void caches_empty(object_pool_t *pool);
 /* Give a new pool a slot, if it can have one, and take back its slot and its caches. Called under heaps_lock. */
 void caches_enter_pool(object_pool_t *pool);
 void caches_leave_pool(object_pool_t *pool);
-
-/* Gives a thread a block, because threads that share no_caches write to one line. Its first cache stays claimed. */
-static inline void caches_be_apart(void)
-{
-  if (unlikely(object_caches == no_caches))
-    caches_take_block();
-}
-static inline bool cache_is_apart(const object_cache_t *first) { return !first->claimed; }
 
 /* Called by each thread at its end, with no lock held. */
 void caches_end_of_thread(void);

@@ -25,20 +25,20 @@ COLD static void *get_when_full(object_pool_t *pool, batch_t *batch)
 }
 
 /* Gets an object from the pool or its chain. It looks at the clock first, because a hook may leave by longjmp() there. */
-static void *get_along(object_pool_t *pool, batch_t *batch)
+NOINLINE static void *get_along(object_pool_t *pool, batch_t *batch)
 {
   void *object;
   for (;; pool = overflow_of(pool)) {
     must_be_live(pool, "object_pool_get");
     look_at_clock_first(pool, 1);
-    if (HAS_SYSTEM && pool->home ? (object = caches_get(pool)) != NULL : try_get(pool, &object))
+    if (likely(try_get(pool, &object)) || (HAS_SYSTEM && pool->home && (object = caches_get(pool)) != NULL))
       return object;
     if (!may_overflow(pool) || pool->ending)
       return get_when_full(pool, batch);
   }
 }
 
-/* Called if a pool without hooks has no free object (`object` is NULL) or an unused array. */
+/* Called if a pool has no free object (`object` is NULL), or has an unused array, or is hooked or has ended. */
 COLD static void *get_rare(object_pool_t *pool, void *object)
 {
   if (!object)
@@ -47,101 +47,40 @@ COLD static void *get_rare(object_pool_t *pool, void *object)
   return object;
 }
 
-/* The lock is held on entry and not on return. */
-NOINLINE static void *get_locked(object_pool_t *pool)
-{
-  void *object = take_plain(pool);
-  lock_release(&pool->lock);
-  return likely(object && !may_have_unused(pool)) ? object : get_rare(pool, object);
-}
-
-/* No other thread can be here, so no lock is taken. The hot object is not free. */
-NOINLINE static void *get_alone(object_pool_t *pool)
-{
-  size_t i;
-  object_array_t *array = take_object(pool, &i);
-  count_gets_without_cache(pool, array != NULL);
-  if (unlikely(!array || has_unused(pool)))
-    return get_rare(pool, array ? object_at(pool, array, i) : NULL);
-  return object_at(pool, array, i);
-}
-
-/* Serves all but shared pools without hooks in a process with threads. The hot object is not free, or the pool is destroyed. */
-NOINLINE static void *get_other(object_pool_t *pool)
-{
-  must_be_live(pool, "object_pool_get");
-  return is_hooked(pool) ? get_along(pool, NULL) : get_alone(pool);
-}
-
-/* The rare ends of locking are tail calls, so the path of the hot object saves no register. */
-COLD static void *get_waiting(object_pool_t *pool)
-{
-  lock_wait(&pool->lock);
-  return get_locked(pool);
-}
-
-/* Passes the object through, so that the call can be a tail call. */
-COLD static void *wake_with(lock_t *lock, void *object)
-{
-  os_wake(&lock->word);
-  return object;
-}
-
-/* Gets the hot object of a pool that is not single-threaded and uses no caches now. A process with one thread needs no lock. */
-NOINLINE static void *get_shared(object_pool_t *pool)
-{
-  hot_t *hot = &pool->hot_shared;
-  caches_be_apart();
-  if (os_single_threaded()) {
-    if (unlikely(!HOT_HAS(hot, HOT_FREE)))
-      return get_other(pool);
-    hot->state += HOT_GET;
-    return hot->object;
-  }
-  /* Only a live shared pool without hooks has this path. */
-  if (unlikely(pool->path != PATH_SHARED))
-    return get_other(pool);
-  if (!lock_try(&pool->lock))
-    return get_waiting(pool);
-  if (unlikely(!(hot->state & HOT_FREE)))
-    return get_locked(pool);
-  STORE(hot->state, hot->state + HOT_GET);
-  void *object = hot->object;
-  return lock_open(&pool->lock) ? wake_with(&pool->lock, object) : object;
-}
-
-/* The caller is the only thread that uses the pool. */
+/* The caller is the only thread that uses the pool. The hot object is not free. */
 NOINLINE static void *get_single(object_pool_t *pool)
 {
   size_t i;
-  object_array_t *array = take_known(pool, &i, true);
+  object_array_t *array = take_object(pool, &i);
   if (unlikely(!array || has_unused(pool)))
     return get_rare(pool, array ? object_at(pool, array, i) : NULL);
   return object_at(pool, array, i);
 }
 
-NOINLINE static void *get_without_cache(object_pool_t *pool, const object_cache_t *cache)
+/* Threads that share no_caches write to one line, so each takes a block, whatever the pool. */
+NOINLINE static void *get_shared(object_pool_t *pool)
 {
-  if (likely(pool->path == PATH_SINGLE && cache_is_apart(cache)))
-    return get_single(pool);
-  return pool->path == PATH_HOOKED && cache_is_apart(cache) ? get_along(pool, NULL) : get_shared(pool);
-}
-
-NOINLINE static void *get_refilled(object_pool_t *pool)
-{
-  void *object = cache_refill(pool);
+  caches_be_apart();
+  if (unlikely(pool->path != PATH_SHARED))
+    return get_along(pool, NULL);
+  object_cache_t *cache = LOAD(pool->slot) ? cache_with_stock(pool) : NULL;
+  pool_acquire(pool);
+  void *object = take_plain(pool);
+  if (unlikely(cache && object && pool->current == pool->home))
+    cache_refill(pool, cache, object);
+  pool_release(pool);
   return likely(object && !may_have_unused(pool)) ? object : get_rare(pool, object);
 }
 
-/* The cache of slot 0 has no stock. The pool's slot may have changed since it was read. */
+/* Gets an object of the stock. */
 NOINLINE static void *get_cached(object_pool_t *pool, object_cache_t *cache)
 {
   if (unlikely(!cache->stock)) {
     cache_leave_hot(cache);
-    return LOAD(pool->slot) ? get_refilled(pool) : get_without_cache(pool, cache);
+    return pool->path == PATH_SINGLE && object_caches != no_caches ? get_single(pool) : get_shared(pool);
   }
   void *object = cache_get(pool, cache);
-  return likely(object) ? object : get_refilled(pool);
+  return likely(object) ? object : get_shared(pool);
 }
 
 /* Gets the hot object of the thread's cache. The cache of slot 0, which pools without caches use, never has one. */
@@ -158,21 +97,12 @@ static inline void *get_own_hot(object_pool_t *pool)
 }
 
 /* A library without threads has no caches, and small code matters more to it than instructions. */
-static void *get_without_system(object_pool_t *pool)
-{
-  must_be_live(pool, "object_pool_get");
-  if (is_hooked(pool))
-    return get_along(pool, NULL);
-  lock_acquire(&pool->lock);
-  return get_locked(pool);
-}
-
 void *object_pool_get(object_pool_t *pool)
 {
   if (unlikely(!pool))
     return misuse_no_pool("object_pool_get");
   if (!HAS_SYSTEM)
-    return get_without_system(pool);
+    return get_along(pool, NULL);
   if (unlikely(!HOT_HAS(&pool->hot_single, HOT_FREE)))
     return get_own_hot(pool);
   HOT_MOVE(&pool->hot_single, HOT_GET);

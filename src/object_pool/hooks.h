@@ -5,7 +5,7 @@
 #ifndef HOOKS_H
 #define HOOKS_H
 
-#include "object_pool/hot.h"
+#include "object_pool/cache.h"
 #include "object_pool/watch.h"
 
 /* A thread's state in object pools: few bytes, for dlopen() must find room. A static variable would become four with clang. */
@@ -58,9 +58,9 @@ static inline bool try_get(object_pool_t *pool, void **object)
 {
   if (is_hooked(pool))
     return hooks_take(pool, object);
-  lock_acquire(&pool->lock);
+  pool_acquire(pool);
   *object = take_plain(pool);
-  lock_release(&pool->lock);
+  pool_release(pool);
   return *object != NULL;
 }
 

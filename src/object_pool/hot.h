@@ -102,8 +102,8 @@ static inline object_array_t *array_to_take_from(object_pool_t *pool)
   return array;
 }
 
-/* Takes the lowest free object of that array. `single`: the pool has PATH_SINGLE. */
-__attribute__((always_inline)) static inline object_array_t *take_known(object_pool_t *pool, size_t *position, bool single)
+/* Takes the lowest free object of that array. */
+static ALWAYS_INLINE object_array_t *take_object(object_pool_t *pool, size_t *position)
 {
   object_array_t *array = array_to_take_from(pool);
   if (unlikely(!array))
@@ -112,17 +112,10 @@ __attribute__((always_inline)) static inline object_array_t *take_known(object_p
   bit_tree_clear(&array->free, i);
   ADD(pool->taken, 1);
   array->taken++;
-  if (single)
-    array->uses[i]++;
-  else
-    count_get(array, i);
+  count_get(array, i);
   if (unlikely(is_unused(array)))
     array_become_used(pool, array);
   return array;
-}
-__attribute__((always_inline)) static inline object_array_t *take_object(object_pool_t *pool, size_t *position)
-{
-  return take_known(pool, position, false);
 }
 
 static inline void hot_begin(hot_t *hot, const object_array_t *array, size_t i, void *object)
@@ -151,6 +144,22 @@ static inline void warm(object_pool_t *pool, object_array_t *array, size_t i)
   hot_begin(hot, array, i, object_at(pool, array, i));
 }
 
+/* Acquires the lock of a pool without reading it first, which would fetch the line twice from another processor. */
+static inline void pool_acquire(object_pool_t *pool)
+{
+  if (pool->single_thread)
+    return;
+  if (!HAS_SYSTEM || os_single_threaded())
+    lock_acquire(&pool->lock);
+  else if (!lock_try(&pool->lock))
+    lock_wait(&pool->lock);
+}
+static inline void pool_release(object_pool_t *pool)
+{
+  if (!pool->single_thread)
+    lock_release(&pool->lock);
+}
+
 static inline void count_gets_without_cache(object_pool_t *pool, size_t gets)
 {
   if (!HAS_SYSTEM || likely(!pool->gets_without_cache))
@@ -160,7 +169,7 @@ static inline void count_gets_without_cache(object_pool_t *pool, size_t gets)
 }
 
 /* Takes an object from a pool without hooks, the hot one if it is free. NULL: no object is free. */
-static inline void *take_plain(object_pool_t *pool)
+static ALWAYS_INLINE void *take_plain(object_pool_t *pool)
 {
   hot_t *hot = pool->hot;
   if (HAS_HOT_OBJECTS && hot->state & HOT_FREE) {
@@ -181,8 +190,8 @@ static inline bool may_be_hot(const object_pool_t *pool, const object_array_t *a
          !(HAS_SYSTEM && pool->home);
 }
 
-/* Puts an object into a pool without hooks; false if it is not live there. `single` is as for take_known(). */
-__attribute__((always_inline)) static inline bool give_known(object_pool_t *pool, void *object, bool single)
+/* Puts an object into a pool without hooks; false if it is not live there. */
+static ALWAYS_INLINE bool give_plain(object_pool_t *pool, void *object)
 {
   size_t i;
   hot_t *hot = pool->hot;
@@ -193,22 +202,16 @@ __attribute__((always_inline)) static inline bool give_known(object_pool_t *pool
     return true;
   }
   object_array_t *array = array_of(pool, object, &i);
-  if (unlikely(!array || bit_tree_test(&array->free, i) || (!single && is_in_cache(array, i))))
+  if (unlikely(!array || bit_tree_test(&array->free, i) || (has_laps(array) && !end_use_locked(array, i))))
     return false;
   if (may_be_hot(pool, array)) {
     warm(pool, array, i);
     return true;
   }
-  if (!single && has_laps(array))
-    end_use_locked(array, i);
   object_to_free(pool, array, i);
   if (unlikely(HAS_HOT_OBJECTS && array->taken == 1 && !array->permanent && hot->object && hot->array == array))
     hot_cool(pool);
   return true;
-}
-__attribute__((always_inline)) static inline bool give_plain(object_pool_t *pool, void *object)
-{
-  return give_known(pool, object, false);
 }
 
 #endif

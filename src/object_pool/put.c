@@ -8,117 +8,55 @@
 #include "object_pool/walk.h"
 #include "object_pool/watch.h"
 
+static ALWAYS_INLINE bool give_locked(object_pool_t *pool, void *object)
+{
+  pool_acquire(pool);
+  bool done = give_plain(pool, object);
+  pool_release(pool);
+  return done;
+}
+
 /* Puts an object if it is live in this pool; otherwise returns false. */
 static bool put_own(object_pool_t *pool, void *object)
 {
-  bool done;
-  if (is_hooked(pool)) {
-    done = hooks_give(pool, object);
-  } else {
-    lock_acquire(&pool->lock);
-    done = give_plain(pool, object);
-    lock_release(&pool->lock);
-  }
+  bool done = is_hooked(pool) ? hooks_give(pool, object) : give_locked(pool, object);
   look_at_clock(pool);
   return done;
 }
 
 /* Puts an object into the pool `at` or one that it overflows to. A message names `pool`, the argument of the call. */
-COLD static void put_anywhere(object_pool_t *at, const object_pool_t *pool, void *object, const char *call)
+NOINLINE static void put_along(object_pool_t *pool, void *object, const char *call)
 {
-  for (; at; at = overflow_of(at)) {
+  for (object_pool_t *at = pool; at; at = overflow_of(at)) {
     must_be_live(at, call);
-    if (put_own(at, object))
+    if (likely(put_own(at, object)))
       return;
   }
   watch_report(pool, object);
   misuse_not_live(pool, object, call);
 }
 
-/* Called if the object is not the pool's own, or an array is unused. */
-COLD static void put_rare(object_pool_t *pool, void *object, bool done)
-{
-  look_at_clock(pool);
-  if (!done)
-    put_anywhere(overflow_of(pool), pool, object, "object_pool_put");
-}
-
-/* The lock is held on entry and not on return. */
-NOINLINE static void put_locked(object_pool_t *pool, void *object)
-{
-  bool done = give_plain(pool, object);
-  lock_release(&pool->lock);
-  if (unlikely(!done || may_have_unused(pool)))
-    put_rare(pool, object, done);
-}
-
-NOINLINE static void put_alone(object_pool_t *pool, void *object)
-{
-  bool done = give_plain(pool, object);
-  if (unlikely(!done || has_unused(pool)))
-    put_rare(pool, object, done);
-}
-
-/* Serves all but shared pools without hooks in a process with threads. */
-NOINLINE static void put_other(object_pool_t *pool, void *object)
-{
-  must_be_live(pool, "object_pool_put");
-  if (is_hooked(pool))
-    put_anywhere(pool, pool, object, "object_pool_put");
-  else
-    put_alone(pool, object);
-}
-
-COLD static void put_waiting(object_pool_t *pool, void *object)
-{
-  lock_wait(&pool->lock);
-  put_locked(pool, object);
-}
-
-/* Puts the hot object, which changes only its state. The lock is split as in get.c. */
-NOINLINE static void put_shared(object_pool_t *pool, void *object)
-{
-  hot_t *hot = &pool->hot_shared;
-  caches_be_apart();
-  if (os_single_threaded()) {
-    if (unlikely(object != hot->object || !HOT_HAS(hot, HOT_LIVE)))
-      put_other(pool, object);
-    else
-      hot->state += HOT_PUT;
-    return;
-  }
-  /* Only a live shared pool without hooks has this path. */
-  if (unlikely(pool->path != PATH_SHARED)) {
-    put_other(pool, object);
-    return;
-  }
-  if (!lock_try(&pool->lock)) {
-    put_waiting(pool, object);
-    return;
-  }
-  if (unlikely(object != hot->object || !(hot->state & HOT_LIVE))) {
-    put_locked(pool, object);
-    return;
-  }
-  STORE(hot->state, hot->state + HOT_PUT);
-  if (lock_open(&pool->lock))
-    os_wake(&pool->lock.word);
-}
-
-/* An object outside the home array, or one that is not live, needs the lock. */
+/* Puts an object into the arrays, or makes it the pool's hot object. */
 NOINLINE static void put_uncached(object_pool_t *pool, void *object)
 {
-  size_t i = object_position(pool, pool->home, object);
-  if (i >= pool->home->capacity || !cache_put_rare(pool, i))
-    put_shared(pool, object);
+  if (likely(pool->path == PATH_SHARED)) {
+    if (pool->home && cache_put_rare(pool, object))
+      return;
+    if (likely(give_locked(pool, object))) {
+      look_at_clock(pool);
+      return;
+    }
+  }
+  put_along(pool, object, "object_pool_put");
 }
 
 /* The caller is the only thread that uses the pool. */
 NOINLINE static void put_single_rare(object_pool_t *pool, void *object)
 {
-  bool done = give_known(pool, object, true);
-  if (unlikely(!done || has_unused(pool)))
-    put_rare(pool, object, done);
+  if (likely(give_plain(pool, object)))
+    look_at_clock(pool);
+  else
+    put_along(pool, object, "object_pool_put");
 }
 
 /* A put of another object usually finds the hot one live, and replaces it. In a pool with one array this takes few tests and
@@ -138,21 +76,14 @@ static inline void put_single(object_pool_t *pool, void *object)
     hot_replace(hot, array, i, object);
 }
 
-NOINLINE static void put_without_cache(object_pool_t *pool, void *object)
-{
-  if (pool->path == PATH_HOOKED)
-    put_anywhere(pool, pool, object, "object_pool_put");
-  else
-    put_shared(pool, object);
-}
-
+/* Puts an object into the stock. Objects outside the home array, and those that are not live, are not put into caches. */
 NOINLINE static void put_cached(object_pool_t *pool, void *object, object_cache_t *cache)
 {
   if (unlikely(!LOAD(pool->slot))) {
     if (likely(pool->path == PATH_SINGLE))
       put_single(pool, object);
     else
-      put_without_cache(pool, object);
+      put_uncached(pool, object);
     return;
   }
   size_t i = object_position(pool, pool->home, object);
@@ -176,7 +107,7 @@ void object_pool_put(object_pool_t *pool, void *object)
   if (unlikely(!pool))
     misuse_no_pool("object_pool_put");
   else if (!HAS_SYSTEM)
-    put_anywhere(pool, pool, object, "object_pool_put");
+    put_along(pool, object, "object_pool_put");
   else if (likely(object == pool->hot_single.object && HOT_HAS(&pool->hot_single, HOT_LIVE)))
     HOT_MOVE(&pool->hot_single, HOT_PUT);
   else
@@ -196,7 +127,7 @@ void object_pool_put_batch(object_pool_t *pool, void **objects, size_t count)
     lock_release(&pool->lock);
   }
   for (; put < count; put++)
-    put_anywhere(pool, pool, objects[put], "object_pool_put_batch");
+    put_along(pool, objects[put], "object_pool_put_batch");
   look_at_clock(pool);
 }
 

@@ -114,15 +114,13 @@ struct object_pool {
   size_t walked_bytes; /* each object in these bytes is followed by another live one */
   size_t stride;
   object_array_t *only; /* the array, if it can be walked without the lock */
-  hot_t hot_shared; /* of any other pool. Fields up to `home` are read without the lock, so they are not on its cache line */
   uint16_t slot; /* byte offset of the pool's cache in a thread's block; 0: none is used. A stale one leads to a valid cache */
-  uint16_t own_slot;             /* the slot while caches are used */
-  uint32_t mark;                 /* OBJECT_POOL_MARK while it is live */
-  uint32_t path;                 /* the path of gets and puts while it is live: PATH_... */
-  uint32_t shift;                /* the power of two in the stride */
+  uint16_t own_slot; /* the slot while caches are used */
+  uint32_t mark;  /* OBJECT_POOL_MARK while it is live. The fields up to `hot` are read without the lock, and rarely written */
+  uint32_t path;  /* the path of gets and puts while it is live: PATH_... */
+  uint32_t shift; /* the power of two in the stride */
   uintptr_t inverse;             /* of the odd part of the stride, modulo 2^ADDRESS_BITS */
   object_array_t *home;          /* its free objects may be in caches; NULL: no caches */
-  hot_t *hot;                    /* hot_single or hot_shared */
   bool hooked;                   /* a get or a put is more than a bit */
   bool checked, checked_unasked; /* checked_unasked: only an option of the process asked for it */
   bool watched;                  /* by a tool (watch.h) */
@@ -130,7 +128,10 @@ struct object_pool {
   bool single_thread;
   bool ending; /* being destroyed: hooks may still get and put */
   uint8_t when_full;
+  object_pool_t *overflow;
+  hot_t *hot; /* hot_single or hot_shared */
   lock_t lock;
+  hot_t hot_shared; /* of any other pool */
   object_stock_t *stocks;
   uint32_t gets_without_cache; /* gets until caches are used again */
   object_array_t *current;
@@ -153,7 +154,6 @@ struct object_pool {
   void (*destruct)(void *object, void *context);
   void *(*choose_victim)(object_pool_t *pool, void *context);
   void *context;
-  object_pool_t *overflow;
   bool overflow_is_apart; /* the record of `overflow` is no block of a heap and always readable */
   uint32_t recounted_at;  /* pools that overflowed and had ended at the last recount of indices. Under heaps_lock */
   size_t counted_before;  /* that recount's sum of the objects of pools that overflow to this one. Under heaps_lock */
