@@ -2,10 +2,10 @@
  *
  * Arrays are created with no lock of the pool held, and entered under the lock. No two of a pool share handle indices. */
 #include "object_pool/array.h"
-#include "heap/blocks.h"
 #include "heap/heap.h"
 #include "object_pool/object_misuse.h"
 #include "object_pool/watch.h"
+#include "option.h"
 #include <string.h>
 
 /* The first quarter of the 32-bit indices. The rest is left for pools that later overflow to this one. */
@@ -207,4 +207,39 @@ void array_leave(object_pool_t *pool, object_array_t *array)
   if (next > pool->next_generation)
     pool->next_generation = next;
   STORE(pool->only, pool->array_count == 1 && pool->single_thread ? pool->arrays[0] : NULL);
+}
+
+/* ---- arrays become unused ---- */
+
+/* Notes when the array became unused. Returns false if it never leaves the pool. */
+static bool become_unused(object_pool_t *pool, object_array_t *array)
+{
+  if (!HAS_GROWTH || array->permanent || pool->purge_delay_ms == PURGE_NEVER)
+    return false;
+  array->unused = true;
+  array->unused_since_ms = os_now_ms();
+  STORE(pool->unused_count, pool->unused_count + 1);
+  STORE(pool->slot, 0);
+  return true;
+}
+
+/* A free hot object counts as taken until now, so its array may become unused. */
+void hot_cool(object_pool_t *pool)
+{
+  if (!HAS_HOT_OBJECTS)
+    return;
+  hot_t was = *pool->hot;
+  if (!was.object)
+    return;
+  STORE(pool->hot->object, NULL);
+  STORE(pool->hot->state, 0);
+  was.array->uses[was.position] = hot_uses(&was);
+  if (hot_is_free(&was) && put_bit(pool, was.array, was.position))
+    become_unused(pool, was.array);
+}
+
+void hot_array_to_unused(object_pool_t *pool, object_array_t *array)
+{
+  if (become_unused(pool, array))
+    hot_cool(pool);
 }

@@ -28,7 +28,7 @@
 #ifndef CACHE_H
 #define CACHE_H
 
-#include "object_pool/hot.h"
+#include "object_pool/array.h"
 
 /* The thread's block of caches. Threads without one have no_caches, which stay empty. */
 extern INTERNAL THREAD_LOCAL object_cache_t *object_caches;

@@ -179,11 +179,7 @@ static bool has_made(const object_array_t *array) { return bits_next_set(array->
 /* Makes a free object busy before it is destructed, so that no thread gets it. */
 static void free_to_busy(object_pool_t *pool, object_array_t *array, size_t i)
 {
-  bit_tree_clear(&array->free, i);
-  ADD(pool->taken, 1);
-  array->taken++;
-  if (is_unused(array))
-    array_become_used(pool, array);
+  take_bits(pool, array, i / WORD_BITS, bit_of(i), 1);
   set_busy(pool, array, i, true);
 }
 

@@ -10,7 +10,7 @@
 #include "heap/life.h"
 #include "misuse.h"
 #include "object_pool/capacity.h"
-#include "object_pool/handle.h"
+#include "object_pool/find.h"
 #include "object_pool/object_misuse.h"
 #include "object_pool/registry.h"
 #include "object_pool/watch.h"
@@ -196,7 +196,6 @@ static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_opt
                           .choose_victim = o->choose_victim,
                           .context = o->context,
                           .overflow = o->when_full == OBJECT_POOL_OVERFLOW ? o->overflow : NULL,
-                          .overflow_is_apart = o->when_full == OBJECT_POOL_OVERFLOW && o->overflow->is_apart,
                           .heap = heap,
                           .mark = OBJECT_POOL_MARK};
   pool->hot = pool->single_thread ? &pool->hot_single : &pool->hot_shared;

@@ -4,8 +4,8 @@
  * the pool or its overflow pools ends the program. */
 #include "object_pool/cache.h"
 #include "object_pool/capacity.h"
+#include "object_pool/find.h"
 #include "object_pool/object_misuse.h"
-#include "object_pool/walk.h"
 #include "object_pool/watch.h"
 
 static ALWAYS_INLINE bool give_locked(object_pool_t *pool, void *object)
@@ -131,42 +131,30 @@ void object_pool_put_batch(object_pool_t *pool, void **objects, size_t count)
   look_at_clock(pool);
 }
 
-/* Frees all live objects of the home array. Objects in caches stay there. */
-static void put_all_of_home(object_pool_t *pool)
+/* Ends the use of these objects of a home array, but not of those in caches, which stay there. Returns the others. */
+static word_t end_uses(object_array_t *array, size_t w, word_t taken)
 {
-  object_array_t *home = pool->home;
-  uint32_t taken = home->taken;
-  for (size_t w = 0; w < bits_words(home->capacity); w++) {
-    word_t live = 0;
-    for (word_t rest = ~bit_tree_word(&home->free, w) & bits_of_word(home->capacity, w); rest; rest &= rest - 1) {
-      uint32_t *uses = home->uses + w * WORD_BITS + lowest_bit(rest);
-      if (!is_in_use(uses))
-        continue;
-      end_use_locked(home, (size_t)(uses - home->uses));
-      live |= rest & -rest;
-      home->taken--;
-    }
-    if (live)
-      bit_tree_set_bits(&home->free, w, live);
-  }
-  STORE(pool->walked_bytes, 0);
-  ADD(pool->taken, -(size_t)(taken - home->taken));
+  word_t live = 0;
+  for (; taken; taken &= taken - 1)
+    if (end_use_locked(array, w * WORD_BITS + lowest_bit(taken)))
+      live |= taken & -taken;
+  return live;
 }
 
-/* Frees all objects of an array at once, except busy ones, which their hooks free. */
+/* Frees all live objects of an array by words. Busy ones are freed by their hooks. */
 static void put_all_of(object_pool_t *pool, object_array_t *array)
 {
-  if (!array->taken)
-    return;
-  uint32_t busy = 0;
-  STORE(pool->walked_bytes, 0);
-  bit_tree_fill(&array->free, array->capacity);
-  for (size_t w = 0; busy_of(array) && w < bits_words(array->capacity); w++)
-    for (word_t word = busy_of(array)[w]; word; word &= word - 1, busy++)
-      bit_tree_clear(&array->free, w * WORD_BITS + lowest_bit(word));
-  ADD(pool->taken, busy - (size_t)array->taken);
-  array->taken = busy;
-  if (!busy)
+  uint32_t before = array->taken;
+  for (size_t w = 0; before && w < bits_words(array->capacity); w++) {
+    word_t live = live_word(array, w);
+    if (has_laps(array))
+      live = end_uses(array, w, live);
+    if (live)
+      bit_tree_set_bits(&array->free, w, live);
+    array->taken -= bits_set_in(live);
+  }
+  ADD(pool->taken, array->taken - (size_t)before);
+  if (before && !array->taken)
     hot_array_to_unused(pool, array);
 }
 
@@ -182,11 +170,9 @@ void object_pool_put_all(object_pool_t *pool)
   }
   lock_acquire(&pool->lock);
   hot_cool(pool);
+  STORE(pool->walked_bytes, 0);
   for (uint32_t k = 0; k < pool->array_count; k++)
-    if (HAS_SYSTEM && pool->arrays[k] == pool->home)
-      put_all_of_home(pool);
-    else
-      put_all_of(pool, pool->arrays[k]);
+    put_all_of(pool, pool->arrays[k]);
   pool->current = array_with_room(pool);
   lock_release(&pool->lock);
   look_at_clock(pool);

@@ -3,7 +3,7 @@
 #ifndef CHECK_OBJECT_POOL_H
 #define CHECK_OBJECT_POOL_H
 
-#include "object_pool/hot.h"
+#include "object_pool/array.h"
 
 /* True, or the end of the program with a line that says what is wrong. */
 bool check_object_pool(const object_pool_t *pool);

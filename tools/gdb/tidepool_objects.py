@@ -4,7 +4,7 @@
 from tidepool_library import members, number
 
 USES_LIVE = 1 << 31  # object_pool/array.h
-HOT_FREE, HOT_LIVE, HOT_PUTS_SHIFT = 16, 32, 6  # object_pool/hot.h
+HOT_FREE, HOT_LIVE, HOT_PUTS_SHIFT = 16, 32, 6  # object_pool/array.h
 
 
 def pools(library):
