@@ -15,14 +15,12 @@
 #include <string.h>
 
 static object_pool_t *all_pools, *newest_pool; /* under heaps_lock, oldest first */
-static uint32_t overflowing_ended;             /* destroyed pools that overflowed to others; under heaps_lock */
 
-/* Takes a pool out of both lists. The count tells the pools that it overflowed to that they may gain indices. */
+/* Takes a pool out of both lists. */
 static void leave_all(object_pool_t *pool)
 {
   if (HAS_SYSTEM)
     caches_leave_pool(pool);
-  overflowing_ended += overflow_of(pool) != NULL;
   QUEUE_REMOVE(all_pools, newest_pool, pool, next, previous);
   LIST_REMOVE(pool->heap->object_pools, pool, next_in_heap, previous_in_heap);
 }
@@ -42,37 +40,31 @@ static bool is_in_list(const object_pool_t *wanted)
   return pool != NULL;
 }
 
-/* The record of the pool that `pool` overflows to may have ended with its heap, unless it is apart. The list tells. */
-static void count_before_overflow(const object_pool_t *pool)
+/* Returns how many objects stand before those of `to` in the chain of `pool`; 0 if the chain does not lead there. The record of
+ * a pool that others overflow to may have ended with its heap. The list tells. */
+static size_t objects_before(const object_pool_t *pool, const object_pool_t *to)
 {
-  object_pool_t *to = overflow_of(pool);
-  if (to && (pool->overflow_is_apart || is_in_list(to)))
-    to->counted_before = max_size(to->counted_before, pool->counted_before + LOAD(pool->capacity));
+  size_t before = 0;
+  for (; pool != to; pool = overflow_of(pool)) {
+    if (!is_in_list(pool))
+      return 0;
+    before += LOAD(pool->capacity);
+  }
+  return before;
 }
 
-/* Counts for each pool the objects of the pools that overflow to it. Those are younger, so the count begins with the newest. */
-static void count_all_before(void)
-{
-  for (object_pool_t *pool = all_pools; pool; pool = pool->next)
-    pool->counted_before = 0;
-  for (object_pool_t *pool = newest_pool; pool; pool = pool->previous)
-    count_before_overflow(pool);
-}
-
-/* A recount gains nothing until another pool that overflows has ended. */
+/* Looks through all pools for each pool of each chain. Only a pool that lacks indices does so. */
 bool registry_recount_indices(object_pool_t *pool)
 {
-  bool any = false;
+  size_t most = 0;
   lock_acquire(&heaps_lock);
-  if (pool->recounted_at != overflowing_ended) {
-    pool->recounted_at = overflowing_ended;
-    count_all_before();
-    lock_acquire(&pool->lock);
-    any = pool->counted_before < pool->indices_before;
-    if (any)
-      pool->indices_before = (uint32_t)pool->counted_before;
-    lock_release(&pool->lock);
-  }
+  for (const object_pool_t *other = all_pools; other; other = other->next)
+    most = max_size(most, objects_before(other, pool));
+  lock_acquire(&pool->lock);
+  bool any = most < pool->indices_before;
+  if (any)
+    pool->indices_before = (uint32_t)most;
+  lock_release(&pool->lock);
   lock_release(&heaps_lock);
   return any;
 }

@@ -103,7 +103,7 @@ typedef struct object_stock {
 
 typedef struct hot {
   void *object;   /* NULL: none */
-  uint64_t state; /* its puts and two flags: hot.h */
+  uint64_t state; /* its puts and two flags: array.h */
   object_array_t *array;
   uint32_t position;
 } hot_t;
@@ -154,9 +154,6 @@ struct object_pool {
   void (*destruct)(void *object, void *context);
   void *(*choose_victim)(object_pool_t *pool, void *context);
   void *context;
-  bool overflow_is_apart; /* the record of `overflow` is no block of a heap and always readable */
-  uint32_t recounted_at;  /* pools that overflowed and had ended at the last recount of indices. Under heaps_lock */
-  size_t counted_before;  /* that recount's sum of the objects of pools that overflow to this one. Under heaps_lock */
   heap_t *heap;
   object_pool_t *next, *previous; /* among all pools */
   object_pool_t *next_in_heap, *previous_in_heap;
