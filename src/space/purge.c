@@ -193,11 +193,23 @@ bool space_purge_inside(space_t *space, char *from, char *to)
   return true;
 }
 
+enum { MIXED_EPOCHS = 16 }; /* each forgets such a part of mixed_units */
+
+/* A run that is partly dirty and partly clean was taken where too much had been returned: free memory lies in pieces, so more
+ * of it is needed than the demand goes up and down. As many units more are kept as such runs had lately. */
+static size_t keep_for_mixed(space_t *space, size_t unneeded, size_t epochs)
+{
+  size_t mixed = min_size(space->mixed_units, space->dirty_units);
+  space->mixed_units = mixed - (mixed * min_size(epochs, MIXED_EPOCHS) + MIXED_EPOCHS - 1) / MIXED_EPOCHS;
+  return unneeded - min_size(unneeded, mixed);
+}
+
 /* A running pass continues, because a new one would retry refused units. */
 static void begin_tick(space_t *space, size_t epochs)
 {
   bool records = !space->fixed && metadata_begin_tick(epochs);
-  size_t unneeded = low_water_tick(&space->low_dirty, space->dirty_units, epochs), keep = space->dirty_units - unneeded;
+  size_t unneeded = keep_for_mixed(space, low_water_tick(&space->low_dirty, space->dirty_units, epochs), epochs);
+  size_t keep = space->dirty_units - unneeded;
   purge_pass_t *pass = &space->pass;
   if (pass->arenas_left) {
     pass->keep = min_size(pass->keep, keep);

@@ -222,7 +222,47 @@ static void beside_others(void *argument)
   check_space(space);
 }
 
+/* A tick that finds many idle stretches of 2 MiB unmaps a few of them, and a trim all. */
+static void few_holes_at_once(void *argument)
+{
+  enum { STRETCHES = 100, FEW = 20 };
+  static run_t *runs[2 * STRETCHES];
+  (void)argument;
+  space_up();
+  space_t *space = &space_of_process;
+  space->purge_delay_ms = 100;
+  space->epoch_ms = os_fake.now_ms;
+  for (size_t i = 0; i < 2 * STRETCHES; i++)
+    runs[i] = take(space, 2 * HUGE_PAGE_UNITS);
+  for (size_t i = 0; i < 2 * STRETCHES; i += 2)
+    space_give(space, runs[i]);
+  for (size_t i = 0; i < TICKS_OF_A_PEAK; i++) {
+    uint64_t before = os_fake.count[OS_UNMAP];
+    must(tick_whole(space, os_fake.now_ms += 25) && os_fake.count[OS_UNMAP] - before <= FEW);
+  }
+  const arena_t *arena = space_arena_at(0);
+  must(space->dirty_units == KEPT_LEAST && arena->hole_count > 0 && arena->hole_count <= 2 * FEW);
+  space_purge(space, 0);
+  must(arena->hole_count >= STRETCHES);
+  check_space(space);
+}
+
 /* ---- inside a run ---- */
+
+static void inside(void *argument)
+{
+  (void)argument;
+  space_up();
+  space_t *space = &space_of_process;
+  run_t *run = take(space, 1);
+  char *start = run->start;
+  must(space_purge_inside(space, start + 4096, start + 2 * 4096) && space->purged_bytes == 4096);
+  must(start[4095] == 7 && all_zero(start + 4096, 4096) && start[2 * 4096] == 7);
+  must(space_purge_inside(space, start, start + UNIT) && all_zero(start, UNIT));
+  os_fake.fail_kinds = 1 << OS_PURGE;
+  memset(start, 7, UNIT);
+  must(!space_purge_inside(space, start, start + UNIT) && start[0] == 7 && space->purged_bytes == 4096 + UNIT);
+}
 
 IN_CHILD(down_to_what_is_kept)
 IN_CHILD(from_the_high_end)
@@ -232,6 +272,8 @@ IN_CHILD(taken_by_somebody)
 IN_CHILD(in_vain)
 IN_CHILD(asked_again_after_a_tick)
 IN_CHILD(beside_others)
+IN_CHILD(few_holes_at_once)
+IN_CHILD(inside)
 
 static void around_a_locked_page_test(void **state)
 {
@@ -243,11 +285,17 @@ static void around_a_locked_page_test(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(down_to_what_is_kept_test), cmocka_unit_test(from_the_high_end_test),
-    cmocka_unit_test(contracted_test),           cmocka_unit_test(contracted_in_vain_test),
-    cmocka_unit_test(taken_by_somebody_test),    cmocka_unit_test(in_vain_test),
-    cmocka_unit_test(around_a_locked_page_test), cmocka_unit_test(asked_again_after_a_tick_test),
+    cmocka_unit_test(down_to_what_is_kept_test),
+    cmocka_unit_test(from_the_high_end_test),
+    cmocka_unit_test(contracted_test),
+    cmocka_unit_test(contracted_in_vain_test),
+    cmocka_unit_test(taken_by_somebody_test),
+    cmocka_unit_test(in_vain_test),
+    cmocka_unit_test(around_a_locked_page_test),
+    cmocka_unit_test(asked_again_after_a_tick_test),
     cmocka_unit_test(beside_others_test),
+    cmocka_unit_test(few_holes_at_once_test),
+    cmocka_unit_test(inside_test),
   };
   return cmocka_run_group_tests_name("purge", tests, NULL, NULL);
 }
