@@ -300,7 +300,7 @@ static inline void take_bits(object_pool_t *pool, object_array_t *array, size_t 
     array_become_used(pool, array);
 }
 
-/* Takes the lowest free object of that array. */
+/* Takes the lowest free object of that array. Its use is not counted yet. */
 static ALWAYS_INLINE object_array_t *take_object(object_pool_t *pool, size_t *position)
 {
   object_array_t *array = array_to_take_from(pool);
@@ -308,7 +308,6 @@ static ALWAYS_INLINE object_array_t *take_object(object_pool_t *pool, size_t *po
     return NULL;
   size_t i = *position = bit_tree_lowest(&array->free);
   take_bits(pool, array, i / WORD_BITS, bit_of(i), 1);
-  count_get(array, i);
   return array;
 }
 
@@ -372,8 +371,11 @@ static ALWAYS_INLINE void *take_plain(object_pool_t *pool)
   }
   size_t i;
   object_array_t *array = take_object(pool, &i);
-  count_gets_without_cache(pool, array != NULL);
-  return likely(array) ? object_at(pool, array, i) : NULL;
+  if (unlikely(!array))
+    return NULL;
+  count_get(array, i);
+  count_gets_without_cache(pool, 1);
+  return object_at(pool, array, i);
 }
 
 /* Returns whether an object that is put may become the hot one. The last taken object of an array that may leave must not: as

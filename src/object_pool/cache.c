@@ -295,18 +295,17 @@ static void wait_for_owners(const object_pool_t *pool, bool others)
 
 static void *flush_all(object_pool_t *pool, bool others, bool takes)
 {
-  size_t i = 0;
   lock_acquire(&pool->lock);
   for (object_stock_t *stock = pool->stocks; stock; stock = stock->next)
     if (stock->cache && stock->cache->is_out)
       flush(pool, stock);
-  object_array_t *array = takes ? take_object(pool, &i) : NULL;
+  void *object = takes ? take_plain(pool) : NULL;
   if (others) {
     pool->gets_without_cache = GETS_WITHOUT_CACHE;
     STORE(pool->slot, 0);
   }
   lock_release(&pool->lock);
-  return array ? object_at(pool, array, i) : NULL;
+  return object;
 }
 
 static void *reach(object_pool_t *pool, bool takes)

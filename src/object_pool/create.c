@@ -241,6 +241,16 @@ static size_t bytes_of_options(const object_pool_options_t *o)
   return sizeof(object_pool_t) + objects + array_record_bytes(wants_hooks(o), is_for_one_thread(o), o->when_full, o->capacity);
 }
 
+/* Ends a pool without hooks. */
+static void pool_end(object_pool_t *pool, const char *call)
+{
+  registry_leave(pool);
+  watch_end(pool);
+  for (uint32_t k = 0; k < pool->array_count; k++)
+    array_destroy(pool, pool->arrays[k], call);
+  registry_give_record(pool->heap, pool, call);
+}
+
 /* Creates a pool completely or not at all, also for a fork. *refused: the chain has grown, and lacks room for the indices. */
 static object_pool_t *create_whole(const attempt_t *from, const object_pool_options_t *o, bool *refused)
 {
@@ -249,15 +259,10 @@ static object_pool_t *create_whole(const attempt_t *from, const object_pool_opti
   if (pool)
     registry_enter(pool); /* before the indices: a recount leaves them only to pools in the list */
   *refused = pool && !handles_stand_behind(overflow_of(pool), o->capacity, true);
-  if (*refused) {
-    registry_leave(pool);
-    watch_end(pool);
-    array_destroy(pool, pool->arrays[0], "object_pool_create");
-    registry_give_record(from->first, pool, "object_pool_create");
-    pool = NULL;
-  }
+  if (*refused)
+    pool_end(pool, "object_pool_create");
   gate_leave(gate);
-  return pool;
+  return *refused ? NULL : pool;
 }
 
 /* The heap may call the program between two attempts, when nothing of the pool exists. Success restores errno. */
@@ -348,10 +353,6 @@ void object_pool_destroy(object_pool_t *pool)
   for (uint32_t k = 0; has_work_on_end(pool) && k < pool->array_count; k++)
     end_objects(pool, pool->arrays[k], "object_pool_destroy");
   lock_t *gate = gate_enter(GATE_LIFE);
-  registry_leave(pool);
-  watch_end(pool);
-  for (uint32_t k = 0; k < pool->array_count; k++)
-    array_destroy(pool, pool->arrays[k], "object_pool_destroy");
-  registry_give_record(pool->heap, pool, "object_pool_destroy");
+  pool_end(pool, "object_pool_destroy");
   gate_leave(gate);
 }

@@ -136,7 +136,7 @@ static bool is_in_batch(object_pool_t *pool, const void *object, batch_t *batch)
   return has;
 }
 
-/* Evicts a live object. NULL, with ENOMEM: none was chosen, or none that could be taken. `batch` is NULL for a single get. A
+/* Evicts a live object. NULL: none was chosen, or none that could be taken. `batch` is NULL for a single get. A
  * victim that is not live was just put, so an object may be free. A victim of the batch itself ends the batch. */
 COLD static void *get_evicting(object_pool_t *pool, batch_t *batch)
 {
@@ -149,12 +149,9 @@ COLD static void *get_evicting(object_pool_t *pool, batch_t *batch)
       return object;
     if (!try_get(pool, &object))
       continue;
-    if (is_in_batch(pool, object, batch))
-      break;
-    return object;
+    return is_in_batch(pool, object, batch) ? NULL : object;
   }
-  POOL_PROBE2(tidepool, object_pool_full, pool, pool->name);
-  return full();
+  return NULL;
 }
 
 /* ---- get ---- */
@@ -163,8 +160,8 @@ COLD static void *get_evicting(object_pool_t *pool, batch_t *batch)
 COLD static void *get_when_full(object_pool_t *pool, batch_t *batch)
 {
   void *object;
-  if (!pool->ending && may_evict(pool))
-    return get_evicting(pool, batch);
+  if (!pool->ending && may_evict(pool) && (object = get_evicting(pool, batch)) != NULL)
+    return object;
   while (!pool->ending && may_grow(pool) && capacity_grow(pool)) {
     bool got = try_get(pool, &object);
     capacity_note_unused(pool);
@@ -203,9 +200,11 @@ NOINLINE static void *get_single(object_pool_t *pool)
 {
   size_t i;
   object_array_t *array = take_object(pool, &i);
-  if (unlikely(!array || has_unused(pool)))
-    return get_rare(pool, array ? object_at(pool, array, i) : NULL);
-  return object_at(pool, array, i);
+  if (unlikely(!array))
+    return get_along(pool, NULL);
+  array->uses[i]++;
+  void *object = object_at(pool, array, i);
+  return unlikely(has_unused(pool)) ? get_rare(pool, object) : object;
 }
 
 /* Threads that share no_caches write to one line, so each takes a block, whatever the pool. */

@@ -122,6 +122,7 @@ bool hooks_take(object_pool_t *pool, void **object)
     lock_release(&pool->lock);
     return false;
   }
+  count_get(array, i);
   bool used = bit_test(array->made, i);
   /* The object is still constructed, and was reset at its put or is never reset. */
   bool ready = used && !is_checked(pool) && !is_watched(pool) && (pool->resets_on_put || !pool->reset);
