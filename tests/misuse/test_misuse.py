@@ -282,6 +282,8 @@ def check_fault(program, bug, access, offset, size, was_freed, **environment):
     assert done.returncode == -signal.SIGSEGV, f"standard error: {done.stderr!r}"
     if MACHINE not in ("x86_64", "i686"):
         access = "use of"
+    if MACHINE == "s390x":
+        offset = r"-?\d+"   # only the page of the address is known
     freed = ", freed (by .+|before)" if was_freed else ""
     by = rf" by {PLACE}" if MACHINE in ("x86_64", "i686", "aarch64") else "( by .+?)?"
     block = f"at offset {offset} of a block of {size} bytes"

@@ -79,23 +79,24 @@ static void run_fixture(cmocka_fixture_t *fixture)
     abort();
 }
 
-/* CMOCKA_LEFT_OUT has the names of tests that are skipped, with spaces between them. */
-static bool is_left_out(const char *name)
+/* CMOCKA_LEFT_OUT has tests that are skipped, as GROUP/NAME with semicolons between them. */
+static bool is_left_out(const char *group, const char *name)
 {
-  const char *names = getenv("CMOCKA_LEFT_OUT");
-  size_t length = strlen(name);
-  for (const char *at = names; at && (at = strstr(at, name)) != NULL; at += length)
-    if ((at == names || at[-1] == ' ') && (at[length] == ' ' || !at[length]))
+  const char *those = getenv("CMOCKA_LEFT_OUT");
+  char one[200];
+  size_t length = (size_t)snprintf(one, sizeof one, "%s/%s", group, name);
+  for (const char *at = those; at && (at = strstr(at, one)) != NULL; at += length)
+    if ((at == those || at[-1] == ';') && (at[length] == ';' || !at[length]))
       return true;
   return false;
 }
 
 /* Returns how the test ended. What is said comes out before a test that may fork, or end the program. */
-static int run(const struct CMUnitTest *test)
+static int run(const char *group, const struct CMUnitTest *test)
 {
   printf("[ RUN      ] %s\n", test->name);
   fflush(NULL);
-  int how = is_left_out(test->name) ? IS_SKIPPED : setjmp(end_of_test);
+  int how = is_left_out(group, test->name) ? IS_SKIPPED : setjmp(end_of_test);
   void *own = test->state;
   if (how == RUNS)
     test->run(own ? &own : &state);
@@ -111,7 +112,7 @@ int cmocka_run(const char *group, const struct CMUnitTest *tests, size_t count, 
   printf("[==========] %s: Running %zu test(s).\n", group, count);
   run_fixture(setup);
   for (size_t i = 0; i < count; i++)
-    ended[run(&tests[i])]++;
+    ended[run(group, &tests[i])]++;
   run_fixture(teardown);
   printf("[==========] %zu test(s) run.\n[  PASSED  ] %d test(s).\n", count, ended[RUNS]);
   if (ended[IS_SKIPPED])
