@@ -7,6 +7,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* The program's call, which messages name, and the address that it returns to; NULL: not known. */
+typedef struct origin {
+  const char *call;
+  const void *caller;
+} origin_t;
+#define ORIGIN(call) ((origin_t){call, __builtin_return_address(0)}) /* of the function that uses it */
+
 enum { FATAL_CALL_SIZE = 12 }; /* equal in all definitions, or a link-time optimizer warns */
 
 /* The call names of messages about the default heap. Fast paths of allocations pass no name, and a free that is detected late

@@ -26,7 +26,7 @@ LAYERS = [
     ("thread", ["allowance", "magazines", "readers", "types", "caches", "thread"]),
     ("heap", ["kinds", "heads", "dying", "types", "observer", "heap", "life", "plain", "invalid", "granular", "large",
               "large_clear", "apart", "tool_source", "locate", "figures", "helper_threads", "tick", "fork", "startup",
-              "blocks", "exhausted", "allocate", "free", "reallocate", "walk", "reset", "region", "options", "create"]),
+              "blocks", "exhausted", "reallocate", "walk", "reset", "region", "options", "create"]),
     ("object_pool", ["types", "object_misuse", "watch", "array", "cache", "hooks", "registry", "capacity", "find", "get",
                      "put", "create"]),
     ("api", ["fast_path", "pool", "questions", "heap", "profile", "malloc", "malloc_info", "new_delete", "loader", "stats"]),

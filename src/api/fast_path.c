@@ -92,7 +92,7 @@ static void *refill_counted(thread_t *thread, size_t size)
 NOINLINE static void *alloc_by_heap(thread_t *thread, size_t size, const void *caller)
 {
   void *block = thread->counts && !default_heap.reached ? refill_counted(thread, size) : NULL;
-  return block ? block : heap_allocate_for(&default_heap, size, 1, false, fatal_alloc_call, caller);
+  return block ? block : heap_allocate(&default_heap, size, 1, false, (origin_t){fatal_alloc_call, caller});
 }
 
 /* The first attempt serves most blocks of a thread that counts. heap_allocate() brings up what is missing. */
@@ -110,9 +110,11 @@ NOINLINE BY_REGISTER static void *alloc_ready(thread_t *thread, size_t size)
   turn_t turn =
     unlikely(__atomic_load_n(&slow_paths_are_observed, __ATOMIC_RELAXED)) ? observer->turn(thread, size_class) : TURN_USUAL;
   if (unlikely(turn == TURN_SAMPLE))
-    return heap_allocate_sample(&default_heap, size, fatal_alloc_call, __builtin_return_address(0));
+    return heap_serve(
+      &default_heap,
+      &(request_t){.size = size, .alignment = 1, .by = ORIGIN(fatal_alloc_call), .drawn = true, .counted = true});
   void *block = likely(turn == TURN_USUAL) ? refill(thread, size_class) : NULL;
-  return likely(block) ? block : heap_allocate(&default_heap, size, 1, false, fatal_alloc_call);
+  return likely(block) ? block : heap_allocate(&default_heap, size, 1, false, ORIGIN(fatal_alloc_call));
 }
 
 /* alloc_ready() and alloc_unready() are separate, so that the short path saves no registers for the long one. */
@@ -132,22 +134,22 @@ NOINLINE void *default_alloc_large(size_t size)
   thread_t *thread = thread_self;
   bool looks = thread_is_ready(thread) && size <= __atomic_load_n(&spare_size_at_once, __ATOMIC_RELAXED);
   void *block = looks ? large_take_spare(thread, size) : NULL;
-  return block ? block : heap_allocate(&default_heap, size, 1, false, fatal_alloc_call);
+  return block ? block : heap_allocate(&default_heap, size, 1, false, ORIGIN(fatal_alloc_call));
 }
 
 /* Serves calls that continue and are named in messages. A manager that is not up may turn out to have no fast path. */
-NOINLINE void *default_alloc_for(size_t size, const char *call, const void *caller)
+NOINLINE void *default_alloc_for(size_t size, origin_t by)
 {
   if (manager_ready() && default_heap.cached)
     return default_alloc(size);
-  return heap_allocate_for(&default_heap, size, 1, false, call, caller);
+  return heap_allocate(&default_heap, size, 1, false, by);
 }
 
 /* Zeroes cached blocks here. Other blocks may be zero already, which heap_allocate() knows. A block apart has class 0. */
 static inline __attribute__((always_inline)) void *zalloc_slow(size_t size, const char *call)
 {
   if (size > SIZE_CACHED || !manager_ready() || !default_heap.cached)
-    return heap_allocate(&default_heap, size, 1, true, call);
+    return heap_allocate(&default_heap, size, 1, true, ORIGIN(call));
   void *block = alloc_slow_for(size, __builtin_return_address(0));
   size_t c = block ? class_map_of(block) : 0; /* the block may be of a larger class */
   return block ? memset(block, 0, c ? size_class_size(c) : heap_usable_size(block, call)) : NULL;
@@ -157,13 +159,13 @@ NOINLINE void *default_zalloc_slow(size_t size) { return zalloc_slow(size, "pool
 NOINLINE void *default_calloc_slow(size_t size) { return zalloc_slow(size, fatal_calloc_call); }
 
 /* Frees in heaps whose every call must be seen. */
-NOINLINE static void free_watched(void *block, const char *call, const void *caller)
+NOINLINE static void free_watched(void *block, origin_t by)
 {
   KEEPS_FRAME();
   thread_t *thread = thread_self;
   if (!thread_is_usable(thread))
     thread = manager_ready() ? thread_current_to_free() : NULL;
-  heap_free_for(NULL, block, call, caller);
+  heap_free(NULL, block, by);
   if (thread)
     heap_after_slow_path(thread);
 }
@@ -174,23 +176,23 @@ NOINLINE BY_REGISTER static void free_of_no_class(void *block, const char *call,
   if (unlikely(!thread_is_usable(thread)))
     thread = manager_ready() ? thread_current_to_free() : NULL;
   if (unlikely(!default_heap.cached)) {
-    free_watched(block, call, __builtin_return_address(0));
+    free_watched(block, ORIGIN(call));
     return;
   }
   if (!thread || !large_give_spare(block, call, thread))
-    heap_free_for(NULL, block, call, __builtin_return_address(0));
+    heap_free(NULL, block, ORIGIN(call));
   if (thread)
     heap_after_slow_path(thread); /* a program that frees only large blocks has no other slow path that looks at the clock */
 }
 
 /* Frees for callers that continue. A large block does not become a spare. */
-NOINLINE void default_free_for(void *block, const char *call, const void *caller)
+NOINLINE void default_free_for(void *block, origin_t by)
 {
   KEEPS_FRAME();
   if (class_map_of(block))
-    default_free(block, call);
+    default_free(block, by.call);
   else if (block) {
-    heap_free_for(NULL, block, call, caller);
+    heap_free(NULL, block, by);
     heap_after_slow_path(thread_current());
   }
 }
@@ -293,14 +295,14 @@ NOINLINE BY_REGISTER static void *reallocate(void *block, size_t size, const cha
 {
   size_t had_class = class_map_of(block);
   void *to = had_class && size <= SIZE_CACHED ? move_cached(block, had_class, size, call) : NULL;
-  return to ? to : heap_reallocate(NULL, block, size, call);
+  return to ? to : heap_reallocate(NULL, block, size, ORIGIN(call));
 }
 
 /* Hides the result from the compiler: if it were known, the tail call that leads here would become a call. */
 NOINLINE BY_REGISTER static void *free_by_reallocation(void *block, const char *call)
 {
   KEEPS_FRAME();
-  default_free_for(block, call, __builtin_return_address(0));
+  default_free_for(block, ORIGIN(call));
   block = NULL;
   __asm__("" : "+r"(block));
   return block;
@@ -310,7 +312,7 @@ NOINLINE BY_REGISTER static void *free_by_reallocation(void *block, const char *
 NOINLINE BY_REGISTER void *default_realloc_slow(void *block, size_t size, const char *call)
 {
   if (!block)
-    return default_heap.cached ? default_alloc(size) : heap_allocate(&default_heap, size, 1, false, call);
+    return default_heap.cached ? default_alloc(size) : heap_allocate(&default_heap, size, 1, false, ORIGIN(call));
   if (size)
     return reallocate(block, size, call);
   return free_by_reallocation(block, call);
@@ -325,14 +327,14 @@ NOINLINE BY_REGISTER void *default_aligned_alloc_slow(size_t alignment, size_t s
 {
   if (alignment <= BLOCK_ALIGNMENT && default_heap.cached)
     return default_alloc(size);
-  return heap_allocate(&default_heap, size, alignment, false, call);
+  return heap_allocate(&default_heap, size, alignment, false, ORIGIN(call));
 }
 
-NOINLINE void *default_aligned_alloc_for(size_t alignment, size_t size, const char *call, const void *caller)
+NOINLINE void *default_aligned_alloc_for(size_t alignment, size_t size, origin_t by)
 {
   if (alignment <= BLOCK_ALIGNMENT && default_heap.cached)
     return default_alloc(size);
-  return heap_allocate_for(&default_heap, size, alignment, false, call, caller);
+  return heap_allocate(&default_heap, size, alignment, false, by);
 }
 
 void *default_exhausted(const char *call) { return heap_exhausted(&default_heap, call, SIZE_MAX); }

@@ -3,6 +3,7 @@
 #ifndef FAST_PATH_H
 #define FAST_PATH_H
 
+#include "misuse.h"
 #include "size_class.h"
 #include "space/class_map.h"
 #include "thread/magazines.h"
@@ -11,20 +12,20 @@
 
 /* The slow paths. `size` is the requested size, so they start from nothing. A heap that records call sites has no other path. A
  * fast path ends with a tail call, so the return address of a slow path is that of the program's call. A path that continues
- * after the call passes that address as `caller`. */
+ * after the call passes that address (origin_t). */
 void *default_alloc_slow(size_t size);
 void *default_alloc_large(size_t size); /* size > SIZE_CACHED */
 void *default_zalloc_slow(size_t size);
 void *default_calloc_slow(size_t size);
-void *default_alloc_for(size_t size, const char *call, const void *caller);
+void *default_alloc_for(size_t size, origin_t by);
 BY_REGISTER void default_free_slow(void *block, const char *call);
-void default_free_for(void *block, const char *call, const void *caller);
+void default_free_for(void *block, origin_t by);
 BY_REGISTER void default_free_sized_slow(void *block, size_t size, const char *call);
 BY_REGISTER void default_free_aligned_sized_slow(void *block, size_t size, size_t alignment, const char *call);
 BY_REGISTER void *default_realloc_slow(void *block, size_t size, const char *call);
 size_t default_usable_size_slow(const void *block, const char *call);
 BY_REGISTER void *default_aligned_alloc_slow(size_t alignment, size_t size, const char *call); /* alignment is a power of two */
-void *default_aligned_alloc_for(size_t alignment, size_t size, const char *call, const void *caller);
+void *default_aligned_alloc_for(size_t alignment, size_t size, origin_t by);
 size_t default_trim(size_t keep);
 void *default_exhausted(const char *call); /* a request of more than SIZE_MAX bytes */
 

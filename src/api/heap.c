@@ -62,7 +62,7 @@ static bool push_within_reach(thread_t *thread, const heap_t *heap, void *block)
 NOINLINE BY_REGISTER static void *alloc_granules(heap_t *heap, size_t size, const char *call)
 {
   void *block = likely(!process_is_ending()) ? granular_take_plain(heap, size) : NULL;
-  return likely(block) ? block : heap_allocate(heap, size, 1, false, call);
+  return likely(block) ? block : heap_allocate(heap, size, 1, false, ORIGIN(call));
 }
 
 /* The default heap has no cache slot, so calls that name it get here. Messages name the call if it has no magazines. */
@@ -75,7 +75,7 @@ static inline __attribute__((always_inline)) void *alloc_without_magazine(heap_t
     return zero ? default_zalloc(size) : default_alloc(size);
   if (heap->plain_granules && !zero)
     return alloc_granules(heap, size, call);
-  return heap_allocate(heap, size, 1, zero, call);
+  return heap_allocate(heap, size, 1, zero, ORIGIN(call));
 }
 
 NOINLINE BY_REGISTER static void *alloc_slower(heap_t *heap, size_t size, bool zero, const char *call)
@@ -102,7 +102,7 @@ static inline __attribute__((always_inline)) void free_slower(heap_t *heap, void
   if (unlikely(!heap_is_live(heap)))
     no_heap(heap, call);
   else if (block)
-    heap_free(heap, block, call);
+    heap_free(heap, block, ORIGIN(call));
 }
 
 /* A free that granules refuse is examined below. */
@@ -209,7 +209,7 @@ NOINLINE BY_REGISTER static void *reallocate_cached(heap_t *heap, void *block, s
     if (likely(to))
       return to;
   }
-  return heap_reallocate(heap, block, size, "pool_heap_realloc");
+  return heap_reallocate(heap, block, size, ORIGIN("pool_heap_realloc"));
 }
 
 /* No block means an allocation and a size of 0 a free, as in the C library. */
@@ -221,9 +221,9 @@ void *pool_heap_realloc(pool_heap_t *heap, void *block, size_t size)
     return heap_is_checked(heap) ? alloc_slower(heap, size, false, "pool_heap_realloc") : pool_heap_alloc(heap, size);
   if (size)
     return HAS_SYSTEM && thread_has_slot(thread_self, heap) ? reallocate_cached(heap, block, size)
-                                                            : heap_reallocate(heap, block, size, "pool_heap_realloc");
+                                                            : heap_reallocate(heap, block, size, ORIGIN("pool_heap_realloc"));
   if (heap_is_headed(heap))
-    heap_free_for(heap, block, "pool_heap_realloc", __builtin_return_address(0));
+    heap_free(heap, block, ORIGIN("pool_heap_realloc"));
   else if (!push_in_slot(heap, block))
     free_slower(heap, block, "pool_heap_realloc");
   return NULL;
@@ -235,7 +235,7 @@ void *pool_heap_aligned_alloc(pool_heap_t *heap, size_t alignment, size_t size)
   if (unlikely(!heap_is_live(heap)))
     return no_heap(heap, "pool_heap_aligned_alloc");
   if (likely(is_power_of_two(alignment)))
-    return heap_allocate(heap, size, alignment, false, "pool_heap_aligned_alloc");
+    return heap_allocate(heap, size, alignment, false, ORIGIN("pool_heap_aligned_alloc"));
   return invalid(INVALID_ALIGNMENT, alignment);
 }
 

@@ -66,7 +66,7 @@ EXPORT int posix_memalign(void **to, size_t alignment, size_t size)
     return EINVAL;
   void *block = default_aligned_alloc_at_once(alignment, size);
   if (unlikely(!block))
-    block = default_aligned_alloc_for(alignment, size, "posix_memalign", __builtin_return_address(0));
+    block = default_aligned_alloc_for(alignment, size, ORIGIN("posix_memalign"));
   if (!block)
     return ENOMEM;
   *to = block;

@@ -120,15 +120,15 @@ static inline __attribute__((always_inline)) void *allocate_at_once(size_t size,
 {
   void *block = alignment ? default_aligned_alloc_at_once(alignment, size) : NULL;
   if (alignment)
-    return likely(block) ? block : default_aligned_alloc_for(alignment, size, call, __builtin_return_address(0));
+    return likely(block) ? block : default_aligned_alloc_for(alignment, size, ORIGIN(call));
   if (likely(size <= SIZE_CACHED))
     block = MAGAZINE_POP(default_loaded_for(size));
-  return likely(block) ? block : default_alloc_for(size, call, __builtin_return_address(0));
+  return likely(block) ? block : default_alloc_for(size, ORIGIN(call));
 }
 
-NOINLINE static void *allocate(size_t size, size_t alignment, const char *call, const void *caller)
+NOINLINE static void *allocate(size_t size, size_t alignment, origin_t by)
 {
-  return alignment ? default_aligned_alloc_for(alignment, size, call, caller) : default_alloc_for(size, call, caller);
+  return alignment ? default_aligned_alloc_for(alignment, size, by) : default_alloc_for(size, by);
 }
 
 /* The nothrow forms, as bits. */
@@ -149,7 +149,7 @@ static void *retry(size_t size, size_t alignment, const char *call, const void *
   for (new_handler_t handler; !block && (handler = get_new_handler(caller)) != NULL;) {
     handed_over.forms = 0;
     handler();
-    block = allocate(size, alignment, call, caller);
+    block = allocate(size, alignment, (origin_t){call, caller});
   }
   return block;
 }

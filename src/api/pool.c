@@ -42,10 +42,10 @@ void pool_free(void *block) { default_free(block, fatal_free_call); }
 void pool_free_sized(void *block, size_t size) { default_free_sized(block, size, "pool_free_sized"); }
 
 /* A heap without magazines has no fast path, and messages name the call. */
-COLD static size_t alloc_batch_uncached(size_t size, void **blocks, size_t count, const void *caller)
+COLD static size_t alloc_batch_uncached(size_t size, void **blocks, size_t count, origin_t by)
 {
   size_t got = 0;
-  while (got < count && (blocks[got] = heap_allocate_for(&default_heap, size, 1, false, "pool_alloc_batch", caller)) != NULL)
+  while (got < count && (blocks[got] = heap_allocate(&default_heap, size, 1, false, by)) != NULL)
     got++;
   return got;
 }
@@ -55,7 +55,7 @@ size_t pool_alloc_batch(size_t size, void **blocks, size_t count)
 {
   size_t got = 0;
   if (unlikely(!default_heap.cached))
-    return alloc_batch_uncached(size, blocks, count, __builtin_return_address(0));
+    return alloc_batch_uncached(size, blocks, count, ORIGIN("pool_alloc_batch"));
   while (got < count && (blocks[got] = default_alloc(size)) != NULL)
     got++;
   return got;
@@ -67,7 +67,7 @@ void pool_free_batch(void **blocks, size_t count)
     if (likely(class_map_of(blocks[i])))
       default_free(blocks[i], "pool_free_batch");
     else
-      default_free_for(blocks[i], "pool_free_batch", __builtin_return_address(0));
+      default_free_for(blocks[i], ORIGIN("pool_free_batch"));
 }
 
 size_t pool_good_size(size_t size) { return heap_good_size(&default_heap, size); }

@@ -31,17 +31,8 @@ _Static_assert(sizeof(void *) * 8 == ADDRESS_BITS && sizeof(size_t) == sizeof(vo
                "addresses, sizes and long have one length: __builtin_clzl() takes a size");
 
 /* A function that ends with a tail call keeps the return address of the program's call, which names the allocation site. A tail
- * call must not need more stack arguments than its caller has, and 32-bit machines pass few arguments in registers. So does
- * s390x, where a call must preserve the fifth register for arguments. There a function with many arguments takes the return
- * address as an argument (CALLER_IS_TOLD), and one with up to three gets them in registers on i386. Firmware records no sites.
- */
-#ifdef TIDEPOOL_EMBEDDED
-#define CALLER_IS_TOLD 0
-#elif defined __s390x__
-#define CALLER_IS_TOLD 1
-#else
-#define CALLER_IS_TOLD (UINTPTR_MAX <= UINT32_MAX)
-#endif
+ * call must not need more stack arguments than its caller has. 32-bit machines pass few arguments in registers; a function with
+ * up to three gets them in registers on i386. */
 #ifdef __i386__
 #define BY_REGISTER __attribute__((regparm(3)))
 #else

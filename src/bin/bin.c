@@ -137,7 +137,7 @@ static void **steal(bin_t *bin, void **empty, unsigned shard, bool needed_too)
 }
 
 /* For a thread whose shard has no magazine while no other shard can spare one. Other threads may move blocks to the slabs
- * between the two attempts. bin_take() finds those, because the request continues there (heap/allocate.c). */
+ * between the two attempts. bin_take() finds those, because the request continues there (heap/blocks.c). */
 NOINLINE static void **refill_or_steal(bin_t *bin, void **empty, unsigned capacity, unsigned shard)
 {
   void **top = refill_from_slabs(bin, empty, capacity, shard);

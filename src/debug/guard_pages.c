@@ -246,7 +246,7 @@ void guard_pages_load_if_wanted(void)
     os_load_stacks();
 }
 
-static void begin_guarded(heap_t *heap)
+void guard_pages_begin(heap_t *heap)
 {
   size_t most = os_mappings_most();
   if (!guarded.live_most) /* mappings that the program has by now are not for its blocks */
@@ -255,13 +255,6 @@ static void begin_guarded(heap_t *heap)
   heap->checked = true;
   apart_begin(heap, &guard_pages_source);
   os_watch_faults(say_fault);
-}
-
-void guard_pages_begin_if(heap_t *heap, bool is_guarded)
-{
-  __atomic_store_n(&heap->apart, settings.guard_sample != 0, __ATOMIC_RELAXED); /* other threads may read it already */
-  if (is_guarded)
-    begin_guarded(heap);
 }
 
 /* ---- samples ---- */
@@ -315,10 +308,10 @@ static bool sample_is_affordable(void)
   return true;
 }
 
-void *sample_take(heap_t *heap, size_t size, size_t alignment, const char *call, block_past_t *past)
+void *sample_take(heap_t *heap, request_t *r)
 {
-  if (size > SAMPLED_SIZE_MOST || !sample_is_affordable())
+  if (r->size > SAMPLED_SIZE_MOST || !sample_is_affordable())
     return NULL;
   os_watch_faults(say_fault);
-  return apart_take(heap, &sampled_source, size, alignment, call, past);
+  return apart_take(heap, &sampled_source, r, r->size);
 }

@@ -14,8 +14,8 @@
 
 extern const apart_source_t guard_pages_source, sampled_source;
 
-/* Guards the blocks of a new heap, or samples of them. Not for heaps with a region: a budget may allow nothing beside it. */
-void guard_pages_begin_if(heap_t *heap, bool is_guarded);
+/* Guards the blocks of a new heap. Not for heaps with a region: a budget may allow nothing beside it. */
+void guard_pages_begin(heap_t *heap);
 
 /* Opens what stacks need, at the first call that allocates guarded blocks. No lock is held. */
 void guard_pages_load_if_wanted(void);
@@ -67,6 +67,6 @@ static inline void sample_forget(void)
 }
 
 /* Returns NULL if there are enough samples, or no memory for one. */
-void *sample_take(heap_t *heap, size_t size, size_t alignment, const char *call, block_past_t *past);
+void *sample_take(heap_t *heap, request_t *r);
 
 #endif

@@ -14,16 +14,16 @@
 /* ---- allocation ---- */
 
 /* A block apart has no head; its record has the site. */
-static void *open_block(void *block, request_t *r, const void *caller)
+static void *open_block(void *block, request_t *r)
 {
   if (HAS_SYSTEM && unlikely(settings.sites > 1))
     os_load_stacks(); /* the program's start may have been too early */
-  site_t site = site_of(caller);
+  site_t site = site_of(r->by.caller);
   if (HAS_SYSTEM && r->apart) {
     huge_apart_note_site(block, site);
     return block;
   }
-  headed_t at = {block, r->usable, r->heap, r->call, r->in_granules, !heap_is_checked(r->heap), site, r->heap->marked};
+  headed_t at = {block, r->usable, r->heap, r->by.call, r->in_granules, !heap_is_checked(r->heap), site, r->heap->marked};
   bool used = r->past == BLOCK_USED;
   r->usable = r->size;
   r->past = BLOCK_USED;
@@ -62,19 +62,19 @@ static void give_closed(const located_t *at, const char *call, site_t site)
   heap_give_uncached(at, call);
 }
 
-static void give_headed(const located_t *at, const char *call, const void *caller)
+static void give_headed(const located_t *at, origin_t by)
 {
   if (heap_is_checked(at->heap))
-    verify_kind(at, call);
+    verify_kind(at, by.call);
   if (located_is_apart(at)) {
     if (at->heap->zero_on_free)
       heap_wipe(at, at->start, at->size);
-    heap_give_uncached(at, call);
+    heap_give_uncached(at, by.call);
     return;
   }
-  site_t site = site_of(caller); /* outside the gate: it may wait for the loader */
+  site_t site = site_of(by.caller); /* outside the gate: it may wait for the loader */
   lock_t *gate = gate_enter(GATE_HEADED);
-  give_closed(at, call, site);
+  give_closed(at, by.call, site);
   gate_leave(gate);
 }
 

@@ -19,40 +19,6 @@
 
 /* ---- blocks ---- */
 
-static bool is_sample(const heap_t *heap, const request_t *r)
-{
-  unsigned c = heap->cached ? heap_class_for(heap, r->size, r->alignment) : 0;
-  return r->drawn || (settings.guard_sample && sample_is_due(sample_blocks(heap, c)));
-}
-
-/* A request is counted once, however often it is tried, and whichever heap of an overflow chain serves it. */
-static bool is_for_profile(request_t *r)
-{
-  if (!r->counted) {
-    r->counted = true;
-    r->in_profile = profile_counts(thread_current(), r->size);
-  }
-  return r->in_profile;
-}
-
-/* A request without a class is served as usual and enters the profile afterwards. */
-NOINLINE static void *take_in_profile(heap_t *heap, request_t *r)
-{
-  KEEPS_FRAME();
-  if (!heap_class_for(heap, size_with_head(heap, r), r->alignment))
-    return NULL;
-  return profile_take(heap, r->size, r->alignment, r->call, r->caller, &r->past, &r->usable);
-}
-
-static void *take_observed(heap_t *heap, request_t *r)
-{
-  KEEPS_FRAME();
-  guard_pages_load_if_wanted();
-  if (is_for_profile(r))
-    return take_in_profile(heap, r);
-  return is_sample(heap, r) ? sample_take(heap, r->size, r->alignment, r->call, &r->past) : NULL;
-}
-
 static void note_end(void *entry, const void *block) { profile_leave(entry, block); }
 
 /* ---- threads ---- */
@@ -69,10 +35,10 @@ static bool observes_all(void) { return settings.guard_sample || profile_under_w
 
 /* ---- heaps ---- */
 
-static void enter_heap(heap_t *heap)
+static void begin_heap(heap_t *heap, bool is_guarded)
 {
-  if (unlikely(profile_under_way()))
-    profile_begin_heap(heap);
+  if (is_guarded)
+    guard_pages_begin(heap);
 }
 
 /* ---- the process ---- */
@@ -87,6 +53,7 @@ static void bring_up(void)
 {
   fatal_say_frames = messages_say_frames;
   slow_paths_are_observed = settings.guard_sample != 0;
+  profile_watch_heap(&default_heap);
   if (settings.profile_file[0])
     profile_start_first();
   sampling_begin();
@@ -146,15 +113,13 @@ static void stop_profile(void)
 
 static lock_t *const locks[] = {&profile_lock, &sites_lock, &sample_pages_lock};
 
-static const observer_t debug_observer = {.take = take_observed,
-                                          .note_large = profile_note_large,
-                                          .note_resized = profile_note_resized,
+static const observer_t debug_observer = {.note_resized = profile_note_resized,
                                           .note_end = note_end,
                                           .turn = whose_turn,
                                           .is_busy = observes_all,
                                           .let_go = profile_let_go,
-                                          .begin_heap = guard_pages_begin_if,
-                                          .enter_heap = enter_heap,
+                                          .begin_heap = begin_heap,
+                                          .enter_heap = profile_watch_heap,
                                           .destroy_heap = leaks_at_destroy,
                                           .report = heap_report,
                                           .note_options = note_options,

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "debug/profile.h"
+#include "debug/guard_pages.h"
 #include "debug/profile_text.h"
 #include "debug/sample_pages.h"
 #include "debug/sampling.h"
+#include "heap/blocks.h"
 #include "heap/large.h"
 #include "option.h"
 #include "os/probe.h"
@@ -32,7 +34,7 @@ COLD bool profile_let_go(thread_t *thread)
 }
 
 /* A thread without a record draws each time. */
-bool profile_counts(thread_t *thread, size_t size)
+static bool profile_counts(thread_t *thread, size_t size)
 {
   uint32_t number = profile_under_way();
   size += !size;
@@ -102,24 +104,23 @@ static void tell_of_sample(const void *block, size_t size)
 }
 
 /* The entry is made first, because no stack is taken inside a gate. No thread can free the block before it has its entry. */
-void *profile_take(heap_t *heap, size_t size, size_t alignment, const char *call, const void *caller, block_past_t *past,
-                   size_t *usable)
+NOINLINE static void *take_in_profile(heap_t *heap, request_t *r, unsigned size_class)
 {
   KEEPS_FRAME();
-  profile_entry_t *entry = profile_enter(heap, size, caller);
+  profile_entry_t *entry = profile_enter(heap, r->size, r->by.caller);
   profile_write_at_peak();
   if (!entry)
     return NULL;
-  *usable = heap_is_headed(heap) ? size : heap_block_size(heap, heap_class_for(heap, size, alignment));
-  void *block = apart_take(heap, &pages_source, *usable, alignment, call, past), *before;
+  size_t size = heap_is_headed(heap) ? r->size : heap_block_size(heap, size_class);
+  void *block = apart_take(heap, &pages_source, r, size), *before;
   if (block && huge_note_entry(block, entry, &before))
-    tell_of_sample(block, size);
+    tell_of_sample(block, r->size);
   else
     cancel(entry);
   return block;
 }
 
-void profile_note_large(heap_t *heap, void *block, size_t size, const void *caller)
+static void note_large(heap_t *heap, void *block, size_t size, const void *caller)
 {
   KEEPS_FRAME();
   profile_entry_t *entry = profile_enter(heap, size, caller);
@@ -132,11 +133,49 @@ void profile_note_large(heap_t *heap, void *block, size_t size, const void *call
     cancel(entry);
 }
 
+static bool is_sample(const heap_t *heap, const request_t *r)
+{
+  unsigned c = heap->cached ? heap_class_for(heap, r->size, r->alignment) : 0;
+  return r->drawn || (settings.guard_sample && sample_is_due(sample_blocks(heap, c)));
+}
+
+/* A request is counted once, however often it is tried, and whichever heap of an overflow chain serves it. */
+static bool is_for_profile(request_t *r)
+{
+  if (!r->counted) {
+    r->counted = true;
+    r->in_profile = profile_counts(thread_current(), r->size);
+  }
+  return r->in_profile;
+}
+
+/* A request without a class is served as usual and enters the profile afterwards. */
+static void *take_watched(heap_t *heap, request_t *r)
+{
+  KEEPS_FRAME();
+  if (r->together)
+    return heap_take_plain(heap, r);
+  guard_pages_load_if_wanted();
+  unsigned size_class = heap_class_for(heap, size_with_head(heap, r), r->alignment);
+  bool counts = is_for_profile(r);
+  void *block = NULL;
+  if (counts && size_class)
+    block = take_in_profile(heap, r, size_class);
+  else if (!counts && is_sample(heap, r))
+    block = sample_take(heap, r);
+  if (block)
+    return block;
+  block = heap_take_plain(heap, r);
+  if (block && counts && !size_class)
+    note_large(heap, block, r->size, r->by.caller);
+  return block;
+}
+
 void profile_note_resized(heap_t *heap, void *block, size_t size, const void *caller)
 {
   KEEPS_FRAME();
   if (profile_counts(thread_current(), size))
-    profile_note_large(heap, block, size, caller);
+    note_large(heap, block, size, caller);
   else
     large_note_entry(block, NULL);
 }
@@ -146,10 +185,11 @@ void profile_note_resized(heap_t *heap, void *block, size_t size, const void *ca
 /* Hides the spares while a profile runs, so that a thread that uses only spares begins to count. */
 static void hide_spares(bool counts) { __atomic_store_n(&spare_size_at_once, counts ? 0 : SPARE_SIZE_MOST, __ATOMIC_RELAXED); }
 
-static void set_apart(heap_t *heap, bool counts)
+void profile_watch_heap(heap_t *heap)
 {
-  if (!heap->region.kind && !heap->apart_source)
-    __atomic_store_n(&heap->apart, counts || settings.guard_sample, __ATOMIC_RELAXED);
+  bool watched = profile_under_way() || settings.guard_sample;
+  if (!heap->region.kind && !heap->apart_source && watched != (heap->take == take_watched))
+    __atomic_store_n(&heap->take, watched ? take_watched : NULL, __ATOMIC_RELEASE);
 }
 
 static uint32_t next_number(void)
@@ -165,12 +205,10 @@ void profile_start_first(void)
   profile_forget_lines(settings.sample_bytes ? settings.sample_bytes : PROFILE_SAMPLE_BYTES);
   slow_paths_are_observed = true;
   __atomic_store_n(&profile_number, next_number(), __ATOMIC_RELEASE);
-  set_apart(&default_heap, true);
+  profile_watch_heap(&default_heap);
   hide_spares(true);
   profile_watch_signal();
 }
-
-void profile_begin_heap(heap_t *heap) { set_apart(heap, true); }
 
 /* The number is set before the heaps are told: a heap that is created meanwhile is told here or when it enters the list. */
 int profile_start(uint64_t sample_bytes)
@@ -184,7 +222,7 @@ int profile_start(uint64_t sample_bytes)
     __atomic_store_n(&slow_paths_are_observed, true, __ATOMIC_RELAXED);
     hide_spares(true);
     for (heap_t *heap = heaps_first(); heap; heap = heap->next)
-      set_apart(heap, true);
+      profile_watch_heap(heap);
   }
   lock_release(&heaps_lock);
   profile_write_if_asked();
@@ -200,6 +238,6 @@ void profile_stop(void)
   __atomic_store_n(&profile_number, 0, __ATOMIC_RELAXED);
   hide_spares(false);
   for (heap_t *heap = heaps_first(); heap; heap = heap->next)
-    set_apart(heap, false);
+    profile_watch_heap(heap);
   lock_release(&heaps_lock);
 }

@@ -20,24 +20,15 @@
 extern INTERNAL uint32_t profile_number;
 static inline uint32_t profile_under_way(void) { return __atomic_load_n(&profile_number, __ATOMIC_RELAXED); }
 
-/* Counts a request, after starting to count if needed. Returns true if its block has to enter the profile. */
-bool profile_counts(thread_t *thread, size_t size);
-
 /* Stops the thread's counting if its profile has ended. Returns true if the thread does not count any more. */
 COLD bool profile_let_go(thread_t *thread);
-
-/* Returns a block apart that is in the profile, for a size that has a class. `caller` is the return address of the program's
- * call. Returns NULL if there is no memory or no budget. */
-void *profile_take(heap_t *heap, size_t size, size_t alignment, const char *call, const void *caller, block_past_t *past,
-                   size_t *usable);
-
-void profile_note_large(heap_t *heap, void *block, size_t size, const void *caller);
 
 /* Counts a block that was resized in place as a new one. */
 void profile_note_resized(heap_t *heap, void *block, size_t size, const void *caller);
 
-/* Called for a new heap during a profile, before other threads see it. Under heaps_lock. */
-COLD void profile_begin_heap(heap_t *heap);
+/* Decides whether the heap draws samples or counts its blocks. Called for a new heap before other threads see it, or under
+ * heaps_lock. */
+void profile_watch_heap(heap_t *heap);
 
 /* Samples one byte in `sample_bytes`. Returns 0, or EBUSY if there is a profile. */
 int profile_start(uint64_t sample_bytes);

@@ -7,9 +7,20 @@
 #include "os/tool.h"
 #include "space/gate.h"
 
+/* A request that the source cannot serve is served as in any other heap. */
+NOINLINE static void *take_apart(heap_t *heap, request_t *r)
+{
+  KEEPS_FRAME();
+  const apart_source_t *source = heap->apart_source;
+  if (r->together || (heap->guarded_unasked && heap_is_bounded(heap)))
+    return heap_take_plain(heap, r);
+  void *block = apart_take(heap, source, r, r->size);
+  return block || (source->serves && source->serves(r->size, r->alignment)) ? block : heap_take_plain(heap, r);
+}
+
 void apart_begin(heap_t *heap, const apart_source_t *source)
 {
-  heap->apart = true;
+  heap->take = take_apart;
   heap->apart_source = source;
   heap->cached = heap->has_cache_slot = heap->reached = heap->plain_granules = false;
   heap->plane = BIN_PLANE_NONE;
@@ -34,25 +45,27 @@ static huge_t *take_record(heap_t *heap, const apart_source_t *source, size_t si
   return NULL;
 }
 
-static void *take_inside(heap_t *heap, const apart_source_t *source, size_t size, size_t alignment, const os_stack_t *stack,
-                         block_kind_t kind, block_past_t *past)
+static void *take_inside(heap_t *heap, const apart_source_t *source, request_t *r, size_t size, const os_stack_t *stack)
 {
   KEEPS_FRAME();
   bool zeroed = false;
-  size_t bytes = source->bytes(size, alignment);
+  size_t bytes = source->bytes(size, r->alignment);
   if (!budget_charge(&heap->budget, bytes))
     return NULL;
-  huge_t *huge = take_record(heap, source, size, alignment, stack, &zeroed);
+  huge_t *huge = take_record(heap, source, size, r->alignment, stack, &zeroed);
   size_t held = huge ? huge_size(huge) : 0;
   budget_discharge(&heap->budget, bytes - held);
   if (!huge)
     return NULL;
   budget_note_peak(&heap->budget);
   large_count(heap, 1, (ptrdiff_t)huge_usable(huge), (ptrdiff_t)held);
-  apart_of(huge)->kind = (uint8_t)kind;
+  apart_of(huge)->kind = (uint8_t)kind_allocated_by(r->by.call);
   void *block = huge_block(huge);
   huge_apart_enter(huge, heap, &heap->huge);
-  *past = zeroed ? BLOCK_ZEROED : BLOCK_FRESH;
+  r->past = zeroed ? BLOCK_ZEROED : BLOCK_FRESH;
+  r->usable = size;
+  r->heap = heap;
+  r->apart = true;
   return block;
 }
 
@@ -65,14 +78,13 @@ static const os_stack_t *look_at_stack(const apart_source_t *source, const void 
   return stack;
 }
 
-NOINLINE void *apart_take(heap_t *heap, const apart_source_t *source, size_t size, size_t alignment, const char *call,
-                          block_past_t *past)
+NOINLINE void *apart_take(heap_t *heap, const apart_source_t *source, request_t *r, size_t size)
 {
   KEEPS_FRAME();
   os_stack_t place;
   const os_stack_t *stack = look_at_stack(source, __builtin_return_address(0), &place);
   lock_t *gate = gate_enter(GATE_LARGE);
-  void *block = take_inside(heap, source, size, alignment, stack, kind_allocated_by(call), past);
+  void *block = take_inside(heap, source, r, size, stack);
   gate_leave(gate);
   return block;
 }
@@ -103,12 +115,12 @@ NOINLINE bool apart_give(heap_t *heap, const apart_source_t *source, const void 
   return given;
 }
 
-void apart_shorten(heap_t *heap, huge_t *huge, size_t size, const char *call)
+bool apart_resize(heap_t *heap, huge_t *huge, size_t size, const char *call)
 {
   huge_apart_t *apart = apart_of(huge);
   size = max_size(size, 1); /* a range needs at least one byte to have a page */
-  if (size >= apart->asked)
-    return;
+  if (size >= apart->asked || apart->source->as_class)
+    return size <= apart->asked;
   lock_t *gate = gate_enter(GATE_LARGE);
   ptrdiff_t less = (ptrdiff_t)(apart->asked - size);
   lock_acquire(&huge_lock);
@@ -118,6 +130,7 @@ void apart_shorten(heap_t *heap, huge_t *huge, size_t size, const char *call)
   lock_release(&huge_lock);
   large_count(heap, 0, -less, 0);
   gate_leave(gate);
+  return true;
 }
 
 void apart_give_all(heap_t *heap, const char *call)

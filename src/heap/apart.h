@@ -45,17 +45,17 @@ typedef struct apart_source {
 
 static inline bool apart_is_as_its_class(const huge_t *huge) { return apart_of(huge)->source->as_class; }
 
-/* Makes all blocks of the heap apart. Called before its first block, and not for guests. */
+/* Makes all blocks of the heap apart that the source can serve. Called before its first block, and not for guests. */
 void apart_begin(heap_t *heap, const apart_source_t *source);
 
-/* Takes a block of a heap whose blocks are all apart, or of a source for any heap but a guest. NULL: no memory or no budget. */
-void *apart_take(heap_t *heap, const apart_source_t *source, size_t size, size_t alignment, const char *call,
-                 block_past_t *past);
+/* Takes a block of `size` bytes for a request of any heap but a guest. NULL: no memory or no budget. */
+void *apart_take(heap_t *heap, const apart_source_t *source, request_t *r, size_t size);
 
 /* Returns false if this is no live block apart, because another thread gave it back. */
 bool apart_give(heap_t *heap, const apart_source_t *source, const void *block, const char *call);
 
-void apart_shorten(heap_t *heap, huge_t *huge, size_t size, const char *call);
+/* Shortens the block, unless it stands in for one of its class. Returns false if it would have to grow. */
+bool apart_resize(heap_t *heap, huge_t *huge, size_t size, const char *call);
 
 void apart_give_all(heap_t *heap, const char *call);
 

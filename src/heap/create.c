@@ -276,6 +276,7 @@ static heap_t *create_guest(const pool_heap_options_t *o)
   if (heap) {
     set_common(heap, o);
     if (HAS_SYSTEM) {
+      heap->take = manager_is_up() ? NULL : heap_take_plain;
       leave_block_around(heap);
       tool_begin_guest(heap);
     }

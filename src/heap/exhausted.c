@@ -15,7 +15,7 @@ enum {
  * move the block's pages, where a second block beside it would still not fit. */
 static void *take_again(heap_t *heap, request_t *r)
 {
-  if (r->from && heap_lengthen(r->from, r->size, true, r->caller)) {
+  if (r->from && heap_resize(r->from, r->size, true, r->by)) {
     r->grown = true;
     return HAS_SYSTEM && r->from->huge ? huge_start(r->from->huge) : r->from->start;
   }
@@ -47,7 +47,7 @@ static void trim_process(heap_t *heap, const request_t *r)
   if (full && full != &default_heap.budget)
     return;
   if (!heap_is_default(heap))
-    heap_drain(&default_heap, r->call);
+    heap_drain(&default_heap, r->by.call);
   if (full)
     return;
   huge_unmap_left();
@@ -92,7 +92,7 @@ static void *take_own(heap_t *heap, request_t *r)
   if (is_hopeless(heap, r) || !may_drain(heap))
     return NULL;
   uint64_t changes = memory_changes(heap);
-  heap_drain(heap, r->call);
+  heap_drain(heap, r->by.call);
   void *block = may_succeed_now(heap, r, changes) ? take_again(heap, r) : NULL;
   if (!block) {
     changes = memory_changes(heap);
@@ -109,7 +109,7 @@ static void *take_own(heap_t *heap, request_t *r)
   return take_again(heap, r);
 }
 
-attempt_t heap_first_attempt(heap_t *heap, const char *call) { return (attempt_t){.first = heap, .heap = heap, .call = call}; }
+attempt_t heap_first_attempt(heap_t *heap, origin_t by) { return (attempt_t){.first = heap, .heap = heap, .by = by}; }
 
 /* A callback that always returns true is cut off after ATTEMPTS calls. */
 bool heap_next_attempt(attempt_t *from, size_t size, bool may_ask)
@@ -142,7 +142,7 @@ void heap_count_overflowed(const attempt_t *from)
 /* This is a loop, not a recursion, because a chain of overflows may be long and the stack short. */
 COLD void *heap_take_hard(heap_t *heap, request_t *r)
 {
-  attempt_t from = heap_first_attempt(heap, r->call);
+  attempt_t from = heap_first_attempt(heap, r->by);
   void *block = take_own(heap, r);
   while (!block && heap_next_attempt(&from, r->size, true))
     block = heap_take_at(&from, r);

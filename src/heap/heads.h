@@ -52,14 +52,15 @@ typedef struct withheld_figures {
 
 struct pool_heap;
 struct located;
+struct origin;
 struct request;
 
 typedef struct heads {
   /* Turns the memory taken for a request into the caller's block. */
-  void *(*open)(void *start, struct request *r, const void *caller);
+  void *(*open)(void *start, struct request *r);
 
   /* Frees a block, or shortens it in place. */
-  void (*give)(const struct located *at, const char *call, const void *caller);
+  void (*give)(const struct located *at, struct origin by);
   void (*shorten)(const struct located *at, size_t size, const char *call);
 
   /* Reads the head in `usable` bytes of memory. Another thread may be writing the head. */

@@ -71,11 +71,16 @@ static inline bool heap_is_bounded(const heap_t *heap)
   return heap != NULL;
 }
 
-/* Returns whether the heap's blocks, or samples of them, are apart. A profile sets and clears that while others allocate. */
-static inline bool heap_may_be_apart(const heap_t *heap)
+/* Returns how the heap serves requests if not by heap_take_plain(): its blocks, or samples of them, may be apart. Not NULL
+ * before the manager is up, so that heap_serve() serves the very first request. */
+static inline heap_take_fn *heap_take_otherwise(const heap_t *heap)
 {
-  return HAS_SYSTEM && unlikely(__atomic_load_n(&heap->apart, __ATOMIC_RELAXED));
+  return HAS_SYSTEM ? __atomic_load_n(&heap->take, __ATOMIC_ACQUIRE) : NULL;
 }
+static inline bool heap_may_be_apart(const heap_t *heap) { return unlikely(heap_take_otherwise(heap) != NULL); }
+
+/* Takes from a magazine, a bin, a run, a mapping, or granules. */
+void *heap_take_plain(heap_t *heap, request_t *r);
 
 static inline bin_t *published_bin(const heap_t *heap, unsigned size_class)
 {

@@ -245,8 +245,6 @@ static bool resize_huge(heap_t *heap, huge_t *huge, size_t size, bool may_move)
 
 bool large_resize_huge(heap_t *heap, huge_t *huge, size_t size, bool may_move)
 {
-  if (huge->is_apart)
-    return false;
   lock_t *gate = gate_enter(GATE_LARGE);
   bool done = resize_huge(heap, huge, size, may_move);
   gate_leave(gate);

@@ -10,7 +10,7 @@ void *large_take(heap_t *heap, size_t size, size_t alignment, block_past_t *past
 void large_give_run(heap_t *heap, run_t *run);
 void large_give_huge(heap_t *heap, huge_t *huge);
 
-/* Returns false if nothing changed, as for every block apart. A huge block moves only if `may_move`. */
+/* Returns false if nothing changed. A huge block moves only if `may_move`. */
 bool large_resize_run(heap_t *heap, run_t *run, size_t size);
 
 run_t *large_move_run(heap_t *heap, run_t *run, size_t size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The debug library's work beside the allocation paths: samples behind guard pages, profiles, leak reports, and figures for
- * other processes. `observer` is NULL in libtidepool: no option that needs it is set, and no heap has `apart` set for it. */
+ * other processes. `observer` is NULL in libtidepool: no option that needs it is set. */
 #ifndef OBSERVER_H
 #define OBSERVER_H
 
@@ -17,12 +17,7 @@ typedef enum turn { TURN_USUAL, TURN_SAMPLE, TURN_COUNT } turn_t;
 typedef struct observer {
   /* ---- blocks ---- */
 
-  /* Takes the block of a request that enters a profile or becomes a sample. Returns NULL if it is neither, or there is no
-   * memory. Called for heaps that have `apart` set and no source of their own. */
-  void *(*take)(heap_t *heap, struct request *r);
-
-  /* A run or a mapping enters the profile; it was resized in place; it ends. `entry` is stored in its record. */
-  void (*note_large)(heap_t *heap, void *block, size_t size, const void *caller);
+  /* A run or a mapping was resized in place; one ends. `entry` is stored in its record. */
   void (*note_resized)(heap_t *heap, void *block, size_t size, const void *caller);
   void (*note_end)(void *entry, const void *block);
 
@@ -38,7 +33,7 @@ typedef struct observer {
 
   /* ---- heaps ---- */
 
-  /* A heap of the process's memory begins: its blocks are guarded, or some of them may be samples. */
+  /* A heap of the process's memory begins, maybe with guarded blocks. */
   void (*begin_heap)(heap_t *heap, bool is_guarded);
   void (*enter_heap)(heap_t *heap);   /* under heaps_lock, before others see the heap */
   void (*destroy_heap)(heap_t *heap); /* with the option leaks */

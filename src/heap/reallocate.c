@@ -5,6 +5,7 @@
 #include "heap/dying.h"
 #include "heap/granular.h"
 #include "heap/large.h"
+#include "heap/observer.h"
 #include "heap/tick.h"
 #include "misuse.h"
 #include "os/tool.h"
@@ -19,28 +20,51 @@ size_t heap_usable_size(const void *block, const char *call)
   return located_size(&at);
 }
 
-static void wipe_tail(const located_t *at, size_t size)
+/* Only runs and mappings can change their size and stay in a profile. `at` describes the block before the change. */
+static void note_resized(const located_t *at, size_t size, origin_t by)
 {
-  size_t had = located_size(at);
-  if (at->heap->zero_on_free && size < had)
-    heap_wipe(at, located_block(at) + size, had - size);
+  if (!heap_may_be_apart(at->heap) || !observer || at->bin || located_in_granules(at) || located_is_apart(at))
+    return;
+  if ((at->huge ? huge_usable(at->huge) : at->run->size) != at->size)
+    observer->note_resized(at->heap, at->huge ? huge_start(at->huge) : at->start, size, by.caller);
 }
 
-/* A block never fails to shrink in place. A block of a slab keeps its size. */
-static void shrink_in_place(located_t *at, size_t size, const char *call, const void *caller)
+static bool move_located(located_t *at, size_t size)
+{
+  run_t *moved = large_move_run(at->heap, at->run, size);
+  if (moved) {
+    at->run = moved;
+    at->start = moved->start;
+  }
+  return moved != NULL;
+}
+
+static inline bool resize(located_t *at, size_t size, bool may_move, const char *call)
+{
+  if (located_is_apart(at))
+    return apart_resize(at->heap, at->huge, size, call);
+  if (at->head.state) {
+    heads->shorten(at, size, call);
+    return true;
+  }
+  if (HAS_SYSTEM && at->huge)
+    return large_resize_huge(at->heap, at->huge, size, may_move);
+  if (located_in_granules(at))
+    return granular_resize(at->heap, at->start, size);
+  return !at->bin && (large_resize_run(at->heap, at->run, size) || (may_move && move_located(at, size)));
+}
+
+bool heap_resize(located_t *at, size_t size, bool may_move, origin_t by)
 {
   KEEPS_FRAME();
-  wipe_tail(at, size);
-  if (located_is_apart(at)) {
-    if (!apart_is_as_its_class(at->huge))
-      apart_shorten(at->heap, at->huge, size, call);
-  } else if (HAS_SYSTEM && at->huge)
-    large_resize_huge(at->heap, at->huge, size, false);
-  else if (located_in_granules(at))
-    granular_resize(at->heap, at->start, size);
-  else if (!at->bin)
-    large_resize_run(at->heap, at->run, size);
-  heap_note_resized(at, size, caller);
+  size_t had = located_size(at);
+  bool grows = size > had;
+  if (size < had && at->heap->zero_on_free)
+    heap_wipe(at, located_block(at) + size, had - size);
+  if (!resize(at, size, may_move && grows, by.call) && grows)
+    return false;
+  note_resized(at, size, by);
+  return true;
 }
 
 /* A block that shrinks by half moves if the new size has another class or is no longer large: it would waste memory. */
@@ -65,39 +89,31 @@ BY_REGISTER bool heap_resize_in_place(void *block, size_t size, const char *call
   located_t at = heap_locate_block(NULL, block, call, FREED_BEFORE);
   if (at.head.state || size > PTRDIFF_MAX - 2 * UNIT)
     return false;
-  if (size > at.size)
-    return heap_lengthen(&at, size, false, __builtin_return_address(0));
-  shrink_in_place(&at, size, call, __builtin_return_address(0));
-  return true;
+  return heap_resize(&at, size, false, ORIGIN(call));
 }
 
 /* The old block is freed only if there is a new one: otherwise the caller keeps the old one. */
-static void *copy_to(void *to, const located_t *at, size_t size, const char *call, const void *caller)
+static void *copy_to(void *to, const located_t *at, size_t size, origin_t by)
 {
   KEEPS_FRAME();
   if (to) {
     memcpy(to, located_block(at), min_size(located_size(at), size));
-    heap_give_back(at, call, caller);
+    heap_give_back(at, by);
   }
   return to;
 }
 
 /* The block moves, so that later uses of its address are found. Shrinking must not fail, so it may stay in place. */
-static void *reallocate_moving(heap_t *heap, const located_t *at, size_t size, const char *call, const void *caller)
+static void *reallocate_moving(heap_t *heap, located_t *at, size_t size, origin_t by)
 {
   KEEPS_FRAME();
+  request_t r = {.size = size, .alignment = 1, .by = by};
   if (size == at->head.size)
     return at->head.block;
-  if (size > at->head.size)
-    return copy_to(heap_allocate_for(heap, size, 1, false, call, caller), at, size, call, caller);
-  void *to = heap_allocate_if_easy(heap, size, call, caller);
-  if (to)
-    return copy_to(to, at, size, call, caller);
-  wipe_tail(at, size);
-  if (located_is_apart(at))
-    apart_shorten(at->heap, at->huge, size, call);
-  else
-    heads->shorten(at, size, call);
+  void *to = size > at->head.size ? heap_serve(heap, &r) : heap_serve_if_easy(heap, &r);
+  if (to || size > at->head.size)
+    return copy_to(to, at, size, by);
+  heap_resize(at, size, false, by);
   return at->head.block;
 }
 
@@ -111,12 +127,12 @@ static void after_resizing(const located_t *at)
 }
 
 /* A block moves only if that is easy. Otherwise it stays and gives its end back, if it has one. */
-static void *reallocate_smaller(heap_t *heap, located_t *at, size_t size, const char *call, const void *caller)
+static void *reallocate_smaller(heap_t *heap, located_t *at, size_t size, origin_t by)
 {
-  void *to = is_worth_moving(at, size) ? heap_allocate_if_easy(heap, size, call, caller) : NULL;
+  void *to = is_worth_moving(at, size) ? heap_serve_if_easy(heap, &(request_t){.size = size, .alignment = 1, .by = by}) : NULL;
   if (to)
-    return copy_to(to, at, size, call, NULL);
-  shrink_in_place(at, size, call, caller);
+    return copy_to(to, at, size, by);
+  heap_resize(at, size, false, by);
   after_resizing(at);
   return at->start;
 }
@@ -133,37 +149,23 @@ static void *reallocate_dying(const void *block, size_t size)
 }
 
 /* Growing in place or by moving pages is tried before a copy. */
-static inline __attribute__((always_inline)) void *reallocate_located(heap_t *heap, void *block, size_t size, const char *call,
-                                                                      const void *caller)
+void *heap_reallocate(heap_t *heap, void *block, size_t size, origin_t by)
 {
+  KEEPS_FRAME();
   if (process_is_ending())
     return reallocate_dying(block, size);
-  located_t at = heap_locate_block(heap, block, call, FREED_BEFORE);
-  heap_t *to_heap = heap ? heap : at.heap;
+  located_t at = heap_locate_block(heap, block, by.call, FREED_BEFORE);
+  heap = heap ? heap : at.heap;
   if (at.head.state)
-    return reallocate_moving(to_heap, &at, size, call, caller);
+    return reallocate_moving(heap, &at, size, by);
   if (size <= at.size)
-    return reallocate_smaller(to_heap, &at, size, call, caller);
+    return reallocate_smaller(heap, &at, size, by);
   /* A size that could overflow when rounded goes on to the allocation, which refuses it. */
-  if (size <= PTRDIFF_MAX - 2 * UNIT && heap_lengthen(&at, size, true, caller)) {
+  if (size <= PTRDIFF_MAX - 2 * UNIT && heap_resize(&at, size, true, by)) {
     after_resizing(&at);
     return HAS_SYSTEM && at.huge ? huge_start(at.huge) : at.start;
   }
-  bool grown;
-  void *to = heap_allocate_from(to_heap, size, &at, &grown, call, caller);
-  return grown ? to : copy_to(to, &at, size, call, NULL);
+  request_t r = {.size = size, .alignment = 1, .from = &at, .by = by};
+  void *to = heap_serve(heap, &r);
+  return r.grown ? to : copy_to(to, &at, size, by);
 }
-
-#ifdef heap_reallocate
-void *heap_reallocate_for(heap_t *heap, void *block, size_t size, const char *call, const void *caller)
-{
-  KEEPS_FRAME();
-  return reallocate_located(heap, block, size, call, caller);
-}
-#else
-void *heap_reallocate(heap_t *heap, void *block, size_t size, const char *call)
-{
-  KEEPS_FRAME();
-  return reallocate_located(heap, block, size, call, __builtin_return_address(0));
-}
-#endif

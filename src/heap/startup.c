@@ -10,7 +10,7 @@
 
 bool slow_paths_are_observed;
 
-heap_t default_heap = {.mark = HEAP_LIVE_MARK, .class_most = SIZE_CACHED, .name = "default"};
+heap_t default_heap = {.mark = HEAP_LIVE_MARK, .take = heap_take_plain, .class_most = SIZE_CACHED, .name = "default"};
 
 /* A SIGABRT handler that allocates or asks for figures must not wait for a lock that this very thread holds. */
 static void before_abort(void)
@@ -60,6 +60,8 @@ COLD bool manager_bring_up(void)
     threads_init(heap_end_of_thread, heap_flush_own, heap_flush_thread, background_note_last);
     reach_default_if();
     __atomic_store_n(&manager_came_up, true, __ATOMIC_RELEASE);
+    if (default_heap.take == heap_take_plain)
+      __atomic_store_n(&default_heap.take, NULL, __ATOMIC_RELEASE);
   }
   lock_release(&startup_lock);
   fork_watch(); /* may allocate */

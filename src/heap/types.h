@@ -19,6 +19,7 @@
 #define HEAP_TYPES_H
 
 #include "base/granules.h"
+#include "misuse.h"
 #include "space/huge.h"
 #include "thread/thread.h"
 
@@ -27,6 +28,26 @@ enum { HEAP_NAME_SIZE = 32 };
 
 typedef struct pool_heap heap_t;
 typedef bool heap_exhausted_fn(heap_t *heap, size_t bytes_needed, unsigned attempt, void *context);
+
+typedef struct request {
+  size_t size, alignment;
+  origin_t by;
+  struct located *from; /* NULL, or a block that may grow into the result in place or by moving its pages */
+  bool zero;            /* the block has to read as zero */
+  bool together;        /* the block must not be apart */
+  bool drawn;           /* this request becomes a sample in any case */
+  bool counted;         /* a profile has counted the request */
+  bool in_profile;      /* result of that: the block has to enter the profile */
+  bool grown;           /* result: `from` has become the block */
+  bool in_granules;     /* result: the block was cut from granules */
+  bool apart;           /* result: the block is apart */
+  block_past_t past;    /* result: the former contents */
+  size_t usable;        /* result: bytes of the block */
+  heap_t *heap;         /* result: the block's heap */
+} request_t;
+
+/* Takes a block without giving anything up for it. NULL: there is no memory, or no budget. */
+typedef void *heap_take_fn(heap_t *heap, request_t *r);
 
 typedef enum region_kind {
   REGION_NONE,  /* in the process's space */
@@ -82,7 +103,6 @@ struct pool_heap {
   bool budgeted;                    /* it or an ancestor had a budget at creation */
   bool reached;                     /* other threads can reach what a thread has cached of it */
   uint8_t plane;                    /* BIN_PLANE_* of its bins */
-  bool apart;                       /* its blocks, or samples of them, are apart: see apart_source */
   bool headed;                      /* its blocks have heads (heap/heads.h): it is checked, or records sites */
   bool moves_blocks;                /* realloc() moves each block, so that a use of the old address is found */
   bool guarded_unasked;             /* guarded by a process option alone: not beside a budget */
@@ -91,6 +111,7 @@ struct pool_heap {
   bool plain_granules;              /* its region is of granules whose blocks need neither head nor wipe */
   bool has_lines;                   /* a profile has lines of it, all of which belong to this use of the record */
   uint32_t class_most;              /* larger requests take runs of their own: small units leave little slack */
+  heap_take_fn *take;               /* NULL: heap_take_plain(). Stored with release, by a profile while others allocate */
   const uint32_t *class_sizes;      /* class 0 included */
   huge_t *huge;                     /* newest of its mappings; under huge_lock */
   run_t *large;                     /* newest of its large runs and spares */
@@ -119,7 +140,7 @@ struct pool_heap {
   size_t reserve_records;
   char name[HEAP_NAME_SIZE];
   heap_region_t region;
-  const struct apart_source *apart_source; /* if `apart`: the source of all blocks (heap/apart.h); NULL: samples are drawn */
+  const struct apart_source *apart_source; /* the source of all blocks (heap/apart.h); NULL: of samples at most */
   bin_t *bins[CLASS_COUNT];                /* NULL: no request of the class yet. Published with release, read with acquire */
 };
 

@@ -67,7 +67,7 @@ void array_destroy(const object_pool_t *pool, object_array_t *array, const char 
   void *block = array->place == ARRAY_IN_FRONT ? (void *)array : array->objects;
   if (array->place == ARRAY_APART)
     heap_give_record(pool->heap, array, array->record_bytes);
-  heap_free(pool->heap, block, call);
+  heap_free(pool->heap, block, ORIGIN(call));
 }
 
 /* Takes the record and the objects as one block. Only the record is zeroed: users of the objects touch them first. */
@@ -97,7 +97,7 @@ static object_array_t *take_memory(object_pool_t *pool, const attempt_t *from, s
   watch_array_block(from->heap, objects);
   object_array_t *array = heap_take_record_apart(pool->heap, records);
   if (!array) {
-    heap_free(pool->heap, objects, from->call);
+    heap_free(pool->heap, objects, from->by);
     return take_in_one_block(from, bytes, records, alignment);
   }
   array->place = ARRAY_APART;

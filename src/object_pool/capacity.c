@@ -119,14 +119,14 @@ static bool grow_by_any_attempt(object_pool_t *pool)
 {
   int error = errno;
   size_t least = 0;
-  attempt_t from = heap_first_attempt(pool->heap, "object_pool_get");
+  /* The site of the pool's creation says more than that of the get which found no room. */
+  attempt_t from = heap_first_attempt(pool->heap, (origin_t){"object_pool_get", pool->created_by});
   from.together = watch_keeps_arrays();
-  from.caller = pool->created_by; /* its site says more than that of the get which found no room */
   growth_t growth;
   while ((growth = grow_once(pool, &from, &least)) == OUT_OF_MEMORY && next_attempt(pool, &from, least)) {}
   errno = error;
   if (growth == OUT_OF_MEMORY)
-    heap_exhausted(pool->heap, from.call, least);
+    heap_exhausted(pool->heap, from.by.call, least);
   if (growth == GREW)
     object_thread.useless_growths = 0;
   return growth == GREW;

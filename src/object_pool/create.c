@@ -280,8 +280,7 @@ static object_pool_t *create_from_options(const object_pool_options_t *options, 
   if (heap_is_default(heap) && !manager_ready())
     return full();
   int error = errno;
-  attempt_t from = heap_first_attempt(heap, "object_pool_create");
-  from.caller = caller;
+  attempt_t from = heap_first_attempt(heap, (origin_t){"object_pool_create", caller});
   from.together = watch_keeps_arrays();
   object_pool_t *pool;
   bool refused;
@@ -290,7 +289,7 @@ static object_pool_t *create_from_options(const object_pool_options_t *options, 
   if (refused)
     return invalid(INVALID_OVERFLOW_INDICES, options->capacity);
   if (!pool)
-    return heap_exhausted(heap, from.call, bytes_of_options(options));
+    return heap_exhausted(heap, from.by.call, bytes_of_options(options));
   pool->created_by = caller;
   errno = error;
   return pool;

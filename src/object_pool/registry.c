@@ -121,7 +121,7 @@ void registry_give_record(heap_t *heap, object_pool_t *pool, const char *call)
 {
   end_record(pool);
   if (!pool->is_apart) {
-    heap_free(heap, pool, call);
+    heap_free(heap, pool, ORIGIN(call));
     return;
   }
   lock_acquire(&heaps_lock);
@@ -133,7 +133,7 @@ void registry_give_record(heap_t *heap, object_pool_t *pool, const char *call)
 static void give_overflowed(const heap_t *heap, void *block, const char *call)
 {
   if (heap_overflow(heap) && heap_locate_block(heap, block, call, FREED_TWICE).heap != heap)
-    heap_free(NULL, block, call);
+    heap_free(NULL, block, ORIGIN(call));
 }
 
 /* Drops a pool of a heap that ends, without hooks. Memory apart from the heap, or from its overflow, is freed. */
