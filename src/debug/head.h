@@ -30,6 +30,10 @@ typedef struct headed {
   bool marked;      /* a tool is told which memory may be touched: only heads and live blocks */
 } headed_t;
 
+/* Return the kind that an allocating call makes, or that a freeing call frees. */
+block_kind_t kind_allocated_by(const char *call);
+block_kind_t kind_freed_by(const char *call);
+
 /* Opens a block for a request and returns it. `was_returned`: its memory went through head_close() before. */
 void *head_open(headed_t at, size_t size, size_t alignment, bool was_returned);
 

@@ -13,14 +13,14 @@
 
 /* ---- allocation ---- */
 
-/* A block apart has no head; its record has the site. */
+/* A block apart has no head; its record has the kind and the site. */
 static void *open_block(void *block, request_t *r)
 {
   if (HAS_SYSTEM && unlikely(settings.sites > 1))
     os_load_stacks(); /* the program's start may have been too early */
   site_t site = site_of(r->by.caller);
   if (HAS_SYSTEM && r->apart) {
-    huge_apart_note_site(block, site);
+    huge_apart_note(block, (uint8_t)kind_allocated_by(r->by.call), site);
     return block;
   }
   headed_t at = {block, r->usable, r->heap, r->by.call, r->in_granules, !heap_is_checked(r->heap), site, r->heap->marked};
@@ -118,6 +118,51 @@ static void end_all(heap_t *heap, bool alone, const char *call)
   quarantine_forget(heap);
 }
 
+/* ---- guests of which a tool is told ----
+ *
+ * The tool watches heads, red zones and the quarantine: only live blocks are open. Regions of units have records among their
+ * blocks and stay open outside of blocks. */
+
+/* Tools track blocks inside another block only after being told about the outer one. */
+static void begin_guest(heap_t *heap)
+{
+  located_t at = os_tool.sees_all ? heap_locate(heap->region.start) : (located_t){0};
+  heap->marked_inside = at.live && at.heap->marked;
+  if (heap->marked_inside)
+    os_tool_leave_block(at.heap, located_block(&at));
+  heap->marked = heap->headed = true;
+  heap->checked |= os_tool.sees_bytes;
+  os_tool_open(heap->region.start, heap->region.size);
+  os_tool_begin_blocks(heap, heap->marked_inside);
+  os_tool_leave_order(heap);
+}
+
+static void close_granules(const heap_t *heap)
+{
+  if (heap_has_granules(heap))
+    os_tool_close(heap->region.base, (size_t)heap->region.granules.count << GRANULE_LOG2);
+}
+
+static void mark_guest(heap_t *heap, guest_step_t step)
+{
+  if (HAS_SYSTEM && step == GUEST_BEGINS && (os_tool.sees_bytes || os_tool.sees_orders))
+    begin_guest(heap);
+  if (!HAS_SYSTEM || !heap->marked || step == GUEST_BEGINS)
+    return;
+  if (step == GUEST_WAS_RESET)
+    os_tool_leave_order(heap);
+  if (step == GUEST_WAS_RESET || step == GUEST_ENDS)
+    os_tool_end_blocks(heap, heap->marked_inside);
+  if (step == GUEST_WAS_RESET)
+    os_tool_begin_blocks(heap, heap->marked_inside);
+  if (step == GUEST_ENDS)
+    os_tool_forget(heap->region.start, heap->region.size);
+  if (step == GUEST_HAS_BEGUN || step == GUEST_WAS_RESET)
+    close_granules(heap);
+  else
+    os_tool_open(heap->region.start, heap->region.size);
+}
+
 static const heads_t own_heads = {.open = open_block,
                                   .give = give_headed,
                                   .shorten = shorten_block,
@@ -129,5 +174,6 @@ static const heads_t own_heads = {.open = open_block,
                                   .release_withheld = quarantine_empty,
                                   .verify_withheld = quarantine_verify,
                                   .verify_all = verify_all,
-                                  .end_all = end_all};
+                                  .end_all = end_all,
+                                  .mark_guest = mark_guest};
 const heads_t *const heads = &own_heads;

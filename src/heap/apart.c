@@ -2,9 +2,9 @@
  *
  * The record, the charge, the list and the figures share no lock, so they change inside GATE_LARGE, as for large blocks. */
 #include "heap/apart.h"
-#include "heap/kinds.h"
+#include "base/shared.h"
 #include "heap/large.h"
-#include "os/tool.h"
+#include "option.h"
 #include "space/gate.h"
 
 /* A request that the source cannot serve is served as in any other heap. */
@@ -22,8 +22,7 @@ void apart_begin(heap_t *heap, const apart_source_t *source)
 {
   heap->take = take_apart;
   heap->apart_source = source;
-  heap->cached = heap->has_cache_slot = heap->reached = heap->plain_granules = false;
-  heap->plane = BIN_PLANE_NONE;
+  heap->cached = heap->reached = heap->plain_granules = false;
 }
 
 /* The source may take less than bytes() returned, never more, so the heap stays within its budget. */
@@ -59,7 +58,6 @@ static void *take_inside(heap_t *heap, const apart_source_t *source, request_t *
     return NULL;
   budget_note_peak(&heap->budget);
   large_count(heap, 1, (ptrdiff_t)huge_usable(huge), (ptrdiff_t)held);
-  apart_of(huge)->kind = (uint8_t)kind_allocated_by(r->by.call);
   void *block = huge_block(huge);
   huge_apart_enter(huge, heap, &heap->huge);
   r->past = zeroed ? BLOCK_ZEROED : BLOCK_FRESH;
@@ -140,4 +138,92 @@ void apart_give_all(heap_t *heap, const char *call)
     if (huge->is_apart)
       apart_give(heap, apart_of(huge)->source, huge_block(huge), call);
   }
+}
+
+/* ---- the malloc of a tool ----
+ *
+ * A block's record lies in memory that a leak search scans, like the program's. No address in it may lead to the block, or no
+ * block would ever be lost. So the range begins LEAD bytes earlier, in malloc's own memory, where no other block can be. */
+
+enum { LEAD = 8 };
+
+bool blocks_are_malloced;
+
+void tool_look(void)
+{
+  os_look_for_tool();
+  shared_by_loops = os_tool.sees_calls;
+  if (os_tool.allocates)
+    os_tool_may_take();
+}
+
+/* Constructors may have run earlier. If the program must not map memory, heaps with their own blocks cannot either. */
+void tool_settle(void)
+{
+  tool_look();
+  if (settings.blocks == BLOCKS_OWN)
+    os_tool = (os_tool_t){.has_shadows = os_tool.has_shadows};
+  bool wanted = settings.blocks == BLOCKS_OF_MALLOC || (settings.blocks == BLOCKS_BY_TOOL && os_tool.allocates);
+  blocks_are_malloced = wanted && os_tool_may_take();
+}
+
+static size_t malloced_bytes(size_t size, size_t alignment)
+{
+  (void)alignment;
+  return LEAD + max_size(size, 1);
+}
+
+static size_t largest_malloced(size_t bytes) { return bytes > LEAD ? bytes - LEAD : 0; }
+
+static bool take_malloced(huge_apart_t *apart, const heap_t *heap, size_t size, size_t alignment, bool *zeroed)
+{
+  (void)heap;
+  KEEPS_FRAME();
+  char *block = os_tool_take(size, alignment);
+  if (!block)
+    return false;
+  apart->huge.range = (range_t){.start = (uintptr_t)block - LEAD, .size = malloced_bytes(size, alignment)};
+  apart->offset = LEAD;
+  apart->asked = size;
+  *zeroed = false;
+  return true;
+}
+
+static void give_malloced(const huge_apart_t *apart, const char *call)
+{
+  (void)call;
+  KEEPS_FRAME();
+  os_tool_give(apart_block(apart));
+}
+
+static const apart_source_t malloc_source = {.take = take_malloced,
+                                             .bytes = malloced_bytes,
+                                             .largest = largest_malloced,
+                                             .give = give_malloced,
+                                             .serves = os_tool_serves,
+                                             .moves = true};
+
+/* The context is a root of the leak search
+ * because it points to memory of the program. */
+void tool_begin(heap_t *heap)
+{
+  apart_begin(heap, &malloc_source);
+  os_tool_begin_root(&heap->context, sizeof heap->context);
+}
+
+void tool_end(const heap_t *heap)
+{
+  if (heap->apart_source == &malloc_source)
+    os_tool_end_root(&heap->context, sizeof heap->context);
+}
+
+void tool_report(const heap_t *heap, const void *block)
+{
+  KEEPS_FRAME();
+  if (!os_tool.allocates)
+    return;
+  if (heap && heap_is_guest(heap))
+    os_tool_report_block(heap, block);
+  else
+    os_tool_give((void *)(uintptr_t)block);
 }

@@ -10,6 +10,7 @@
 
 #include "heap/heap.h"
 #include "os/os.h"
+#include "os/tool.h"
 
 typedef struct apart_source {
   /* Fills in huge.range, offset and asked of a record. The block lies in the range, even if it has 0 bytes, and the range is no
@@ -38,6 +39,9 @@ typedef struct apart_source {
   /* Blocks stand in for others of their class: they have the class's size and are resized like them. */
   bool as_class;
 
+  /* realloc() moves each block, so that a use of the old address is found. Heaps with heads do that too. */
+  bool moves;
+
   /* Returns whether the heap refuses a request that take() could not serve. A bin would take a record of the budget and then
    * find no slab. NULL: never. */
   bool (*serves)(size_t size, size_t alignment);
@@ -58,5 +62,29 @@ bool apart_give(heap_t *heap, const apart_source_t *source, const void *block, c
 bool apart_resize(heap_t *heap, huge_t *huge, size_t size, const char *call);
 
 void apart_give_all(heap_t *heap, const char *call);
+
+/* ---- the malloc of a tool ----
+ *
+ * Blocks of the C library's malloc, or of its replacement by a tool (os/tool.h). The tool gives each block red zones, a
+ * quarantine, the stacks of its allocation and free, and a place in the leak search. The heap keeps only a record. */
+
+/* All heaps outside a caller's memory take their blocks from malloc. Settled before the first of them is used. */
+extern INTERNAL bool blocks_are_malloced;
+void tool_look(void); /* at the start, because it may take the loader's locks */
+void tool_settle(void);
+
+/* Takes the heap's blocks from malloc from the first on. tool_begin_if() returns false if it does not. */
+COLD void tool_begin(heap_t *heap);
+static inline bool tool_begin_if(heap_t *heap)
+{
+  if (unlikely(blocks_are_malloced))
+    tool_begin(heap);
+  return blocks_are_malloced;
+}
+
+void tool_end(const heap_t *heap);
+
+/* Lets the tool report an address that is no live block of the heap, or of any (NULL), before the manager does. */
+COLD void tool_report(const heap_t *heap, const void *block);
 
 #endif

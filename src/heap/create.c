@@ -4,6 +4,7 @@
  * undoes them in reverse. Nothing finds the heap before the last step, except that a region is found by its address. */
 #include "base/list.h"
 #include "base/text.h"
+#include "heap/apart.h"
 #include "heap/granular.h"
 #include "heap/invalid.h"
 #include "heap/life.h"
@@ -12,7 +13,6 @@
 #include "heap/options.h"
 #include "heap/region.h"
 #include "heap/tick.h"
-#include "heap/tool_source.h"
 #include "misuse.h"
 #include "option.h"
 #include "os/probe.h"
@@ -55,15 +55,13 @@ static void set_common(heap_t *heap, const pool_heap_options_t *o)
 }
 
 /* Threads cache blocks unless every call must see the block, a new magazine would be a page fault, or blocks of a budget could
- * not be taken back from other threads. The fast path needs a class that follows from the size alone. */
+ * not be taken back from other threads. */
 static void set_cached(heap_t *heap, const pool_heap_options_t *o)
 {
   bool plain = !heap_is_headed(heap) && !wants_leaks();
   bool wanted = heap->budgeted || threads_default_is_reached;
   heap->reached = wanted && !heap->lock.solo && plain;
   heap->cached = plain && !heap->zero_on_free && !region_is_real_time(o) && (!heap->reached || threads_can_be_reached);
-  heap->has_cache_slot = heap->cached && !o->overflow && !o->size_classes;
-  heap->plane = heap->cached && heap->space->unit_log2 == UNIT_LOG2 ? BIN_PLANE_HEAP : BIN_PLANE_NONE;
 }
 
 /* A table in the caller's memory that does not fit behind the first records takes whole units. */
@@ -198,6 +196,8 @@ static void give_memory(heap_t *heap)
   if (HAS_SYSTEM) {
     if (unlikely(os_tool.allocates))
       tool_end(heap);
+    if (unlikely(heap->marked))
+      heap_mark_guest(heap, GUEST_ENDS);
     name_region(heap, NULL);
     region_give(heap);
   }
@@ -261,15 +261,6 @@ static heap_t *create_of_system(const pool_heap_options_t *o)
   return heap;
 }
 
-/* Tools track blocks inside another block only after being told about the outer one. */
-static void leave_block_around(heap_t *heap)
-{
-  located_t at = os_tool.sees_all ? heap_locate(heap->region.start) : (located_t){0};
-  heap->marked_inside = at.live && at.heap->marked;
-  if (heap->marked_inside)
-    os_tool_leave_block(at.heap, located_block(&at));
-}
-
 static heap_t *create_guest(const pool_heap_options_t *o)
 {
   heap_t *heap = region_create_guest(o);
@@ -277,12 +268,10 @@ static heap_t *create_guest(const pool_heap_options_t *o)
     set_common(heap, o);
     if (HAS_SYSTEM) {
       heap->take = manager_is_up() ? NULL : heap_take_plain;
-      leave_block_around(heap);
-      tool_begin_guest(heap);
+      heap_mark_guest(heap, GUEST_BEGINS);
     }
     granular_begin(heap);
-    if (HAS_SYSTEM)
-      tool_close_guest(heap);
+    heap_mark_guest(heap, GUEST_HAS_BEGUN);
   }
   return heap;
 }

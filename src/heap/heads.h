@@ -11,7 +11,6 @@
 #define HEADS_H
 
 #include "base/bits.h"
-#include "heap/kinds.h"
 
 enum {
   HEAD_FRONT = 64,                      /* bytes in front of the block, at least: they keep the alignment of a cache line */
@@ -29,6 +28,10 @@ static inline size_t headed_size(size_t size, size_t alignment)
 
 /* The number of a place in the program that allocates or frees (debug/sites.h). 0: not known. */
 typedef uint32_t site_t;
+
+/* The kind of call that allocated a block decides which calls may free it. */
+typedef enum block_kind { KIND_ANY, KIND_MALLOC, KIND_NEW, KIND_NEW_ARRAY } block_kind_t;
+enum { KIND_BITS = 2 };
 
 typedef enum head_state {
   HEAD_NONE, /* no credible head was found */
@@ -49,6 +52,9 @@ typedef struct head_look {
 typedef struct withheld_figures {
   size_t blocks, bytes;
 } withheld_figures_t;
+
+/* A heap begins, has begun, is reset, has been reset, and ends in a caller's memory, of which a tool is told (os/tool.h). */
+typedef enum guest_step { GUEST_BEGINS, GUEST_HAS_BEGUN, GUEST_IS_RESET, GUEST_WAS_RESET, GUEST_ENDS } guest_step_t;
 
 struct pool_heap;
 struct located;
@@ -85,6 +91,9 @@ typedef struct heads {
   /* Verifies all blocks of a checked heap, live and withheld ones. end_all() is called when all blocks of the heap end. */
   void (*verify_all)(struct pool_heap *heap, bool alone, const char *call);
   void (*end_all)(struct pool_heap *heap, bool alone, const char *call);
+
+  /* Tells a tool that blocks begin and end in the caller's memory. Such a heap is checked. */
+  void (*mark_guest)(struct pool_heap *heap, guest_step_t step);
 } heads_t;
 
 extern const heads_t *const heads;

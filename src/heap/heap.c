@@ -133,6 +133,14 @@ static bin_t *take_bin_record(heap_t *heap, unsigned c, depot_t **depots)
   return record ? &record->bin : NULL;
 }
 
+/* Regions of small units are not in the class map. */
+static uint8_t plane_of(const heap_t *heap)
+{
+  if (heap_is_default(heap))
+    return BIN_PLANE_DEFAULT;
+  return heap->space->unit_log2 == UNIT_LOG2 ? BIN_PLANE_HEAP : BIN_PLANE_NONE;
+}
+
 /* The first request of a class creates its bin, which stays as long as the heap (H1), so its address is read without a lock.
  * The complete bin is published, then bins_end. Bins do not purge in a region, which returns only units, nor if blocks have
  * heads, which reveal a second free. */
@@ -149,7 +157,7 @@ COLD static bin_t *make_bin(heap_t *heap, unsigned c)
                                   .heap = heap,
                                   .space = heap->space,
                                   .budget = &heap->budget,
-                                  .plane = heap->plane,
+                                  .plane = plane_of(heap),
                                   .depots = depots,
                                   .shards_most = heap_is_default(heap) ? default_shards : 0,
                                   .purges = HAS_SYSTEM && !heap->region.kind && !heap_is_headed(heap),
@@ -194,7 +202,7 @@ magazines_t *heap_enter(heap_t *heap, thread_t *thread)
     return NULL;
   return heap_is_default(heap) && !heap->reached
            ? &thread->default_magazines
-           : thread_enter(thread, heap, heap->has_cache_slot, heap->reached ? &heap->reach : NULL);
+           : thread_enter(thread, heap, heap_has_cache_slot(heap), heap->reached ? &heap->reach : NULL);
 }
 
 /* ---- classes ---- */

@@ -3,6 +3,7 @@
 #ifndef HEAP_H
 #define HEAP_H
 
+#include "heap/heads.h"
 #include "heap/types.h"
 
 /* ---- records ----
@@ -88,6 +89,12 @@ static inline bin_t *published_bin(const heap_t *heap, unsigned size_class)
 }
 bin_t *heap_bin(heap_t *heap, unsigned size_class); /* creates it if needed; NULL: no memory */
 
+static inline void heap_mark_guest(heap_t *heap, guest_step_t step)
+{
+  if (HAS_SYSTEM && heads)
+    heads->mark_guest(heap, step);
+}
+
 /* Returns the bin of class `from` or the next one that exists; NULL: none. Heaps of granules have no bins. */
 bin_t *heap_bin_from(const heap_t *heap, unsigned from);
 #define FOR_EACH_BIN(bin, heap) \
@@ -105,6 +112,10 @@ static inline const magazines_t *heap_magazines_in(const thread_t *thread, const
 {
   return heap_is_default(heap) && !heap->reached ? &thread->default_magazines : thread_magazines_if_any(thread, heap);
 }
+
+/* Returns whether threads find their magazines by the heap's address. The fast path needs a class that follows from the size.
+ */
+static inline bool heap_has_cache_slot(const heap_t *heap) { return heap->cached && !heap->overflow && !heap->class_count; }
 
 /* Returns the calling thread's magazines of the heap, with which it is busy until it leaves. NULL: it has none. */
 magazines_t *heap_enter(heap_t *heap, thread_t *thread);

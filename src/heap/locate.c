@@ -6,7 +6,6 @@
 #include "heap/apart.h"
 #include "heap/granular.h"
 #include "heap/observer.h"
-#include "heap/tool_source.h"
 #include "misuse.h"
 #include "os/lock.h"
 #include <stddef.h>
@@ -142,7 +141,7 @@ static void ask_apart(question_t *q, const huge_t *huge)
   q->at = (located_t){.heap = huge->owner, .huge = (huge_t *)(uintptr_t)huge, .start = block, .size = size};
   q->at.live = (size_t)((const char *)q->address - block) < max_size(size, 1);
   q->at.head.kind = apart_of(huge)->kind;
-  if (heap_moves_blocks(q->at.heap))
+  if (heap_is_headed(q->at.heap) || apart_of(huge)->source->moves)
     q->at.head = (head_look_t){
       .state = HEAD_LIVE, .kind = apart_of(huge)->kind, .block = block, .size = size, .allocated = apart_of(huge)->site};
   if (q->verifies && apart_of(huge)->source->verify)

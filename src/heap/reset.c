@@ -5,7 +5,6 @@
 #include "heap/large.h"
 #include "heap/life.h"
 #include "heap/tick.h"
-#include "heap/tool_source.h"
 #include "heap/walk.h"
 #include "option.h"
 #include "os/probe.h"
@@ -51,11 +50,11 @@ static bool wipe_visited(const pool_block_t *block, void *context)
 static void end_blocks_of_region(heap_t *heap)
 {
   if (HAS_SYSTEM && unlikely(heap->marked))
-    tool_open_guest(heap);
+    heap_mark_guest(heap, GUEST_IS_RESET);
   if (heap_has_granules(heap))
     granular_end_blocks(heap);
   if (HAS_SYSTEM && unlikely(heap->marked))
-    tool_reset_guest(heap);
+    heap_mark_guest(heap, GUEST_WAS_RESET);
 }
 
 /* The order matters. Object pools have records in blocks of the heap, so they end first. The wipe needs to know which blocks

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+#include "heap/apart.h"
 #include "heap/dying.h"
 #include "heap/helper_threads.h"
 #include "heap/life.h"
 #include "heap/observer.h"
 #include "heap/tick.h"
-#include "heap/tool_source.h"
 #include "misuse.h"
 #include "option.h"
 
@@ -26,7 +26,7 @@ static void reach_default_if(void)
 {
   if (settings.background != BACKGROUND_REACHES_ALL || !threads_can_be_reached || !default_heap.cached)
     return;
-  default_heap.reached = default_heap.has_cache_slot = true;
+  default_heap.reached = true;
   threads_default_is_reached = true;
 }
 
@@ -48,7 +48,6 @@ COLD bool manager_bring_up(void)
     default_heap.checked = settings.checked;
     default_heap.headed = settings.checked || settings.guarded || settings.sites;
     default_heap.cached = !default_heap.headed;
-    default_heap.plane = default_heap.headed ? BIN_PLANE_NONE : BIN_PLANE_DEFAULT;
     if (!tool_begin_if(&default_heap) && observer)
       observer->begin_heap(&default_heap, settings.guarded);
     fatal_before_abort = before_abort;

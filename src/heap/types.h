@@ -99,12 +99,9 @@ struct pool_heap {
   budget_t budget;
   space_t *space;                   /* the process's, or its region's; NULL: a guest of granules */
   bool cached;                      /* threads may cache its blocks */
-  bool has_cache_slot;              /* threads find these caches by the heap's address */
   bool budgeted;                    /* it or an ancestor had a budget at creation */
   bool reached;                     /* other threads can reach what a thread has cached of it */
-  uint8_t plane;                    /* BIN_PLANE_* of its bins */
   bool headed;                      /* its blocks have heads (heap/heads.h): it is checked, or records sites */
-  bool moves_blocks;                /* realloc() moves each block, so that a use of the old address is found */
   bool guarded_unasked;             /* guarded by a process option alone: not beside a budget */
   bool marked;                      /* a tool is told which of its memory may be touched: a checked guest */
   bool marked_inside;               /* that memory is in a block of another such guest */
@@ -160,10 +157,9 @@ typedef struct bin_record {
 /* Returns false for NULL and for a destroyed heap, whose record is reused only for heaps. */
 static inline bool heap_is_live(const heap_t *heap) { return heap && heap->mark == HEAP_LIVE_MARK; }
 
-/* These ask for features that firmware may leave out. A heap whose blocks have heads also moves them. */
+/* These ask for features that firmware may leave out. */
 static inline bool heap_is_checked(const heap_t *heap) { return HAS_CHECKS && heap->checked; }
 static inline bool heap_is_headed(const heap_t *heap) { return HAS_CHECKS && heap->headed; }
-static inline bool heap_moves_blocks(const heap_t *heap) { return heap_is_headed(heap) || (HAS_SYSTEM && heap->moves_blocks); }
 static inline heap_t *heap_overflow(const heap_t *heap) { return HAS_OVERFLOW ? heap->overflow : NULL; }
 
 enum { GRANULE_LOG2 = 4 };

@@ -373,12 +373,14 @@ static huge_t *find_live(const void *address)
   return range && (uintptr_t)address - range->start < range->size ? huge_of(range) : NULL;
 }
 
-void huge_apart_note_site(const void *block, uint32_t site)
+void huge_apart_note(const void *block, uint8_t kind, uint32_t site)
 {
   lock_acquire(&huge_lock);
   huge_t *huge = find_live(block);
-  if (huge && huge->is_apart && huge_block(huge) == block)
+  if (huge && huge->is_apart && huge_block(huge) == block) {
+    apart_of(huge)->kind = kind;
     apart_of(huge)->site = site;
+  }
   lock_release(&huge_lock);
 }
 

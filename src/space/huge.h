@@ -34,7 +34,7 @@ huge_apart_t *huge_apart_record(void); /* returns NULL if there is no memory; th
 void huge_apart_enter(huge_t *huge, void *owner, huge_t **list);
 void huge_apart_end(huge_t *huge); /* a record that did not enter, or has left */
 
-void huge_apart_note_site(const void *block, uint32_t site); /* of a live block */
+void huge_apart_note(const void *block, uint8_t kind, uint32_t site); /* of a live block */
 
 /* Sets the entry of any live block, apart or not; *before is the old one. Returns false if there is no such block. */
 bool huge_note_entry(const void *block, void *entry, void **before);

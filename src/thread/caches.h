@@ -61,7 +61,7 @@ static inline bool thread_has_within_reach(const thread_t *thread, const struct 
   return __atomic_load_n(&thread->heap_at[cache_slot_of(heap)], BUSY_ORDER) == within_reach(heap);
 }
 
-/* Returns whether the slot is the heap's in either way, and the thread does not count. Heaps without has_cache_slot never have
+/* Returns whether the slot is the heap's in either way, and the thread does not count. Heaps without a cache slot never have
  * one. */
 static inline bool thread_has_slot(const thread_t *thread, const struct pool_heap *heap)
 {

@@ -251,7 +251,7 @@ static void fought_over(void *argument)
       options.size_classes = classes;
       options.size_class_count = 4;
     }
-    must((limited = pool_heap_create(&options)) != NULL && limited->has_cache_slot == placed);
+    must((limited = pool_heap_create(&options)) != NULL && heap_has_cache_slot(limited) == placed);
     for (uintptr_t i = 0; i < 5; i++)
       must(pthread_create(&threads[i], NULL, fight, (void *)(i + 1)) == 0);
     for (size_t i = 0; i < 5; i++)
