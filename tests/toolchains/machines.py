@@ -173,9 +173,9 @@ def configure(root, folder, name, way):
 
 
 def surroundings(machine, left_out):
-    """What qemu, the small cmocka and the tests of misuse want to know."""
+    """What qemu, the small cmocka, and the tests of misuse and leaks want to know."""
     return {"QEMU_LD_PREFIX": f"/usr/{machine.tools.rstrip('-')}", "CMOCKA_LEFT_OUT": ";".join(left_out),
-            "TESTED_MACHINE": machine.name}
+            "TESTED_MACHINE": machine.name, "EMULATED": machine.emulator}
 
 
 def test(build, way, which, **environment):
