@@ -90,10 +90,8 @@ enum {
    * `memory`. Only the debug library: EINVAL in libtidepool, with pool_error(). */
   POOL_HEAP_GUARDED = 1 << 6,
 
-  /* Blocks of any size are cut from one piece, with a budget of up to 8 MiB instead of 1 MiB. More of the budget can be live:
-   * 98 % of 4 MiB instead of 80 %, in blocks of 8 to 4096 bytes. Threads cache no blocks and share one lock, so an allocation
-   * and its free take several times as long. The flag needs such a budget or `memory`, and excludes `reserve` and
-   * `size_classes`. */
+  /* Blocks of any size are cut from one piece. Every heap with a budget or `memory` of up to 8 MiB does that. The flag needs
+   * one of these, and excludes `reserve` and `size_classes`: creation fails if the heap would be another one. */
   POOL_HEAP_DENSE = 1 << 7
 };
 
@@ -133,7 +131,7 @@ typedef struct pool_heap_options {
    * heap, also in the child of a fork(), where the stacks of other threads are gone. If the buffer is shared (MAP_SHARED), only
    * one process may use the heap, and the child of its fork() is another.
    *
-   * A buffer of up to 8 MiB, without size_classes, serves blocks of any size from one piece. A block takes its size rounded up
+   * A buffer of up to 8 MiB serves blocks of any size from one piece. A block takes its size rounded up
    * to 16 bytes, and at least 32. The heap takes at most 640 bytes and 1.6 % of the buffer. pool_heap_least_memory() returns
    * the least size.
    *
@@ -144,7 +142,7 @@ typedef struct pool_heap_options {
   size_t memory_size;
 
   /* Block sizes that replace the built-in size classes: ascending multiples of 16 up to 256 KiB, at most 104 of them. The heap
-   * copies them. */
+   * copies them. In a heap with `memory`, a budget or a reserve of up to 8 MiB a block takes at least 32 bytes. */
   const size_t *size_classes;
   size_t size_class_count;
 
@@ -154,8 +152,8 @@ typedef struct pool_heap_options {
    *
    * The process's delay also determines how often idle memory is examined: if it is longer, memory is kept longer here.
    *
-   * No other thread looks for idle memory in a single-threaded heap with a budget of up to 1 MiB or with POOL_HEAP_DENSE. It is
-   * returned in pool_heap_trim(), and in the heap's own frees that leave a page without a block. */
+   * No other thread looks for idle memory in a single-threaded heap with a budget or a reserve of up to 8 MiB. It is returned
+   * in pool_heap_trim(), and in the heap's own frees that leave a page without a block. */
   unsigned purge_delay_ms;
 
   /* POOL_HEAP_SINGLE_THREAD and the other flags above. */
@@ -231,8 +229,8 @@ POOL_API size_t pool_heap_good_size(const pool_heap_t *heap, size_t size) POOL_N
  * pool_error().
  *
  * The figure is exact as long as no other thread allocates: a request of that size succeeds, and one of a byte more fails. This
- * holds for heaps without size_classes in `memory` of up to 8 MiB. It also holds for heaps with a budget of up to 1 MiB (8 MiB
- * with POOL_HEAP_DENSE) that was never raised. The figure of another heap is the largest piece for which its region or its
+ * holds for heaps without size_classes in `memory` of up to 8 MiB. It also holds for heaps with a budget of up to 8 MiB
+ * that was never raised. The figure of another heap is the largest piece for which its region or its
  * budgets have room. It omits free blocks in slabs, and the system may have less.
  *
  * The call first frees the quarantine of a checked heap, and the freed blocks that a small heap keeps for the next request. It

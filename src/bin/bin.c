@@ -22,7 +22,7 @@ void bin_init(bin_t *bin, const bin_make_t *make)
   memset(bin, 0, sizeof *bin);
   bin->block_size = (uint32_t)size;
   bin->size_class = (uint8_t)make->size_class;
-  bin->slab_bytes = (uint32_t)slabs_bytes_for(size, make->space->unit_log2, make->tight);
+  bin->slab_bytes = (uint32_t)slabs_bytes_for(size, make->tight);
   bin->inverse = slab_inverse(size);
   bin->space = make->space;
   bin->budget = make->budget;
@@ -39,10 +39,10 @@ void bin_init(bin_t *bin, const bin_make_t *make)
 }
 
 /* Counts whole slabs as they would be opened, and the units of the last blocks. */
-size_t bin_units_for(size_t block_size, size_t bytes, unsigned unit_log2)
+size_t bin_units_for(size_t block_size, size_t bytes)
 {
-  size_t slab = slabs_bytes_for(block_size, unit_log2, true), blocks = bytes / block_size, each = slab / block_size;
-  return blocks / each * (slab >> unit_log2) + units_for(blocks % each * block_size, unit_log2);
+  size_t slab = slabs_bytes_for(block_size, true), blocks = bytes / block_size, each = slab / block_size;
+  return blocks / each * (slab >> UNIT_LOG2) + units_for(blocks % each * block_size);
 }
 
 /* ---- blocks ---- */

@@ -21,7 +21,7 @@ typedef struct bin_make {
 void bin_init(bin_t *bin, const bin_make_t *make);
 
 /* Returns how many units of a region serve `bytes` of blocks of one size. */
-size_t bin_units_for(size_t block_size, size_t bytes, unsigned unit_log2);
+size_t bin_units_for(size_t block_size, size_t bytes);
 
 /* Counts the blocks of a bin, of which `in_threads` are in magazines of threads. Walks the depots under the lock. */
 typedef struct bin_figures {

@@ -4,12 +4,9 @@
 #include "base/shared.h"
 #include <string.h>
 
-/* A region of small units has no long bitmaps, so its slabs have at most as many blocks as the short bitmap has bits. */
 void slab_init(run_t *slab, arena_t *arena, void *owner, unsigned size_class, size_t block_size)
 {
-  size_t capacity = run_bytes(arena, slab) / block_size;
-  if (!arena->long_bitmaps)
-    capacity = min_size(capacity, SHORT_BITMAP_WORDS * WORD_BITS);
+  size_t capacity = run_bytes(slab) / block_size;
   slab->size_class = (uint8_t)size_class;
   slab->capacity = (uint32_t)capacity;
   slab->free_count = slab->fresh = slab->settled = 0;
@@ -34,7 +31,7 @@ void slab_empty(run_t *slab)
   slab->zeroed = false;
 }
 
-/* ---- parts: only slabs in units of 64 KiB are purged ---- */
+/* ---- parts ---- */
 
 size_t slab_part_bytes(const run_t *slab)
 {

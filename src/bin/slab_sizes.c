@@ -14,8 +14,7 @@ enum {
   STOCK_SHARE = 64,     /* a stock holds 1/64 of the blocks of a large class */
 
   SLAB_BLOCKS_LEAST = 8,
-  SLAB_WASTE = 32,            /* at most 1/32 of a slab is wasted, if possible */
-  SLAB_BLOCKS_LEAST_SMALL = 2 /* in a region of small units, where a class should cost little */
+  SLAB_WASTE = 32 /* at most 1/32 of a slab is wasted, if possible */
 };
 
 uint32_t bin_threads = 1;
@@ -38,17 +37,15 @@ void slabs_size_magazines(bin_t *bin)
   __atomic_store_n(&bin->stock_most, (uint8_t)min_size(max_size(stock, STOCK_LEAST), STOCK_CAPACITY), __ATOMIC_RELAXED);
 }
 
-static size_t blocks_least(unsigned unit_log2) { return unit_log2 == UNIT_LOG2 ? SLAB_BLOCKS_LEAST : SLAB_BLOCKS_LEAST_SMALL; }
-
-size_t slabs_least_bytes(size_t block_size, unsigned unit_log2) { return blocks_least(unit_log2) * block_size; }
+size_t slabs_least_bytes(size_t block_size) { return SLAB_BLOCKS_LEAST * block_size; }
 
 /* The end of a slab that is too short for a block counts against a budget (`tight`). So the slab grows until at most 1/32 of it
  * is wasted. If no length up to about three times the minimum does that, it gets the one with the lowest share of waste. */
-size_t slabs_bytes_for(size_t block_size, unsigned unit_log2, bool tight)
+size_t slabs_bytes_for(size_t block_size, bool tight)
 {
-  size_t units = units_for(slabs_least_bytes(block_size, unit_log2), unit_log2), best = units << unit_log2;
+  size_t units = units_for(slabs_least_bytes(block_size)), best = units << UNIT_LOG2;
   for (size_t u = units; tight && u <= 3 * units + 2 && best % block_size > best / SLAB_WASTE; u++) {
-    size_t bytes = u << unit_log2;
+    size_t bytes = u << UNIT_LOG2;
     best = bytes % block_size * best < best % block_size * bytes ? bytes : best;
   }
   return best;

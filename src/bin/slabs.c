@@ -74,8 +74,8 @@ static run_t *take_slab(bin_t *bin)
   run_t *slab = take_slab_of(bin, bin->space, bin->slab_bytes);
   for (space_t *space = bin->space; space && !slab; space = space->fallback) {
     size_t room = space_room_left(space, bin->budget), most = bin->slab_bytes;
-    size_t bytes = room < most ? room : slabs_least_bytes(bin->block_size, space->unit_log2);
-    if (bytes >= bin->block_size && space_units(space, bytes) < space_units(space, most))
+    size_t bytes = room < most ? room : slabs_least_bytes(bin->block_size);
+    if (bytes >= bin->block_size && units_for(bytes) < units_for(most))
       slab = take_slab_of(bin, space, bytes);
   }
   return slab;
@@ -93,7 +93,7 @@ static run_t *open_slab(bin_t *bin)
   slab_enter_list(bin, slab, SLAB_NONE_FREE);
   set_figure(&bin->capacity, bin->capacity + slab->capacity);
   set_figure(&bin->slab_count, bin->slab_count + 1);
-  set_figure(&bin->held_bytes, bin->held_bytes + run_bytes(arena, slab));
+  set_figure(&bin->held_bytes, bin->held_bytes + run_bytes(slab));
   slabs_size_magazines(bin);
   return bin->current = slab;
 }
@@ -121,7 +121,7 @@ static void close_slab(bin_t *bin, run_t *slab)
   count_out(bin, slab);
   set_figure(&bin->capacity, bin->capacity - slab->capacity);
   set_figure(&bin->slab_count, bin->slab_count - 1);
-  set_figure(&bin->held_bytes, bin->held_bytes - run_bytes(arena_of(bin->space, slab->start), slab));
+  set_figure(&bin->held_bytes, bin->held_bytes - run_bytes(slab));
   if (!bin->ended)
     slabs_size_magazines(bin);
   if (bin->current == slab)

@@ -7,8 +7,8 @@
 #include "bin/types.h"
 
 /* Return the minimum and the preferred length of a class's slabs, in bytes. */
-size_t slabs_least_bytes(size_t block_size, unsigned unit_log2);
-size_t slabs_bytes_for(size_t block_size, unsigned unit_log2, bool tight);
+size_t slabs_least_bytes(size_t block_size);
+size_t slabs_bytes_for(size_t block_size, bool tight);
 
 /* Sets the capacity of a magazine and of a thread's stock, from the blocks of the class and the number of threads. */
 void slabs_size_magazines(bin_t *bin);

@@ -98,9 +98,8 @@ static void *take_block(heap_t *heap, unsigned size_class, request_t *r)
   return block;
 }
 
-static void *take_of_class(heap_t *heap, request_t *r)
+static void *take_of_class(heap_t *heap, request_t *r, size_t size)
 {
-  size_t size = size_with_head(heap, r);
   if (unlikely(heap_is_headed(heap)) && size > PTRDIFF_MAX - ROUNDED_AWAY)
     return NULL;
   unsigned c = heap_class_for(heap, size, r->alignment);
@@ -108,18 +107,21 @@ static void *take_of_class(heap_t *heap, request_t *r)
   return c ? take_block(heap, c, r) : large_take(heap, size, r->alignment, &r->past, &r->usable);
 }
 
+/* A block outside the granules is as long as one of granules, which heap_good_size() promises. */
 NOINLINE static void *take_of_granules(heap_t *heap, request_t *r)
 {
   r->heap = heap;
   r->past = BLOCK_USED;
-  void *block = granular_take(heap, size_with_head(heap, r), r->alignment, &r->usable);
+  size_t size = heap_granular_size(heap, size_with_head(heap, r));
+  void *block = granular_take(heap, size, r->alignment, &r->usable);
   r->in_granules = block != NULL;
-  return block || !HAS_SYSTEM || !granular_may_leave(heap) ? block : take_of_class(heap, r);
+  return block || !HAS_SYSTEM || !granular_may_leave(heap) ? block
+                                                           : take_of_class(heap, r, max_size(size, GRANULES_LEAST * GRANULE));
 }
 
 static inline __attribute__((always_inline)) void *take_inline(heap_t *heap, request_t *r)
 {
-  return unlikely(heap_has_granules(heap)) ? take_of_granules(heap, r) : take_of_class(heap, r);
+  return unlikely(heap_has_granules(heap)) ? take_of_granules(heap, r) : take_of_class(heap, r, size_with_head(heap, r));
 }
 
 void *heap_take_plain(heap_t *heap, request_t *r) { return take_inline(heap, r); }

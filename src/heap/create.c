@@ -64,17 +64,8 @@ static void set_cached(heap_t *heap, const pool_heap_options_t *o)
   heap->cached = plain && !heap->zero_on_free && !region_is_real_time(o) && (!heap->reached || threads_can_be_reached);
 }
 
-/* A table in the caller's memory that does not fit behind the first records takes whole units. */
-static size_t table_price(const heap_t *heap, const pool_heap_options_t *o)
-{
-  size_t table = heap_class_table_bytes(o->size_class_count);
-  if (!o->memory || heap_has_granules(heap))
-    return table;
-  return (size_t)(heap->records_end - heap->records) >= table ? 0 : round_up(table, (size_t)1 << heap->space->unit_log2);
-}
-
 /* Own classes begin at 1: class 0 means none. Classes include the head, or runs would serve the largest requests. Two classes
- * that have become equal do no harm. */
+ * that have become equal do no harm. Granules round sizes up to them, and have no shorter blocks. */
 static bool set_classes(heap_t *heap, const pool_heap_options_t *o)
 {
   if (!HAS_SYSTEM || !o->size_classes)
@@ -83,10 +74,12 @@ static bool set_classes(heap_t *heap, const pool_heap_options_t *o)
   uint32_t *sizes = heap_take_record(heap, heap_class_table_bytes(heap->class_count));
   if (!sizes)
     return false;
+  size_t least = heap_has_granules(heap) ? GRANULES_LEAST * GRANULE : 0, head = heap_is_headed(heap) ? HEAD_BYTES : 0;
   for (size_t i = 0; i < o->size_class_count; i++)
-    sizes[i + 1] = (uint32_t)min_size(o->size_classes[i] + (heap_is_headed(heap) ? HEAD_BYTES : 0), SIZE_MAX_CLASS);
+    sizes[i + 1] = (uint32_t)min_size(max_size(o->size_classes[i] + head, least), SIZE_MAX_CLASS);
   heap->class_sizes = sizes;
   heap->class_most = SIZE_MAX_CLASS;
+  heap->plain_granules = false;
   return true;
 }
 
@@ -228,7 +221,7 @@ static heap_t *failed_for_budget(heap_t *heap, const pool_heap_options_t *o, siz
   if (records <= o->budget)
     return invalid(INVALID_BUDGET_OF_RESERVE, o->budget, records);
   if (HAS_SYSTEM && !o->memory && !o->reserve)
-    records = heap_least_budget(o, o->size_classes ? heap_class_table_bytes(o->size_class_count) : 0);
+    records = heap_least_budget(o);
   return invalid(INVALID_BUDGET, o->budget, records);
 }
 
@@ -243,18 +236,17 @@ static heap_t *create_of_system(const pool_heap_options_t *o)
   heap->space = &space_of_process;
   heap->class_most = SIZE_MAX_CLASS;
   set_common(heap, o);
-  heap->region.arena_record_bytes = plan.arena_records;
   heap->head_bytes = region_plan_bytes(&plan, o->reserve != 0);
-  heap->metadata_bytes = heap->head_bytes - (o->reserve ? plan.units << plan.unit_log2 : 0);
-  heap->metadata_shared = heap->metadata_bytes - (plan.unit_log2 == UNIT_LOG2 ? plan.arena_records : 0);
-  if ((has_region && !plan.units) || (o->budget && heap->head_bytes > o->budget))
+  heap->metadata_bytes = heap->head_bytes - (o->reserve ? plan.bytes : 0);
+  heap->metadata_shared = heap->metadata_bytes - (plan.granules ? 0 : plan.records);
+  if ((has_region && !plan.bytes) || (o->budget && heap->head_bytes > o->budget))
     return failed_for_budget(heap, o, 0, heap->head_bytes);
   if (!budget_charge(&heap->budget, heap->head_bytes))
     return failed(heap, 0);
   if (has_region && !region_make(heap, o, &plan))
     return failed(heap, heap->head_bytes);
-  /* Threads keep no magazines of a budget of up to UNCACHED_BUDGET: a few of them could hold all of it. */
-  if (!has_region || !region_is_small(o) || !o->budget || !(region_is_of_granules(o) || o->budget <= UNCACHED_BUDGET))
+  /* Threads keep no magazines of a small budget: a few of them could hold all of it. */
+  if (!plan.granules || !o->budget)
     set_cached(heap, o);
   if (!has_region && !tool_begin_if(heap) && observer)
     observer->begin_heap(heap, o->flags & POOL_HEAP_GUARDED);
@@ -281,14 +273,14 @@ static heap_t *create(const pool_heap_options_t *o)
   heap_t *heap = !HAS_SYSTEM || o->memory ? create_guest(o) : create_of_system(o);
   if (!heap)
     return NULL;
-  size_t head = heap->head_bytes;
+  size_t head = heap->head_bytes, table = o->memory ? 0 : heap_class_table_bytes(o->size_class_count);
   if (o->memory && o->budget && head > o->budget)
-    return failed_for_budget(heap, o, 0, head + (o->size_classes ? table_price(heap, o) : 0));
+    return failed_for_budget(heap, o, 0, head + table);
   if (o->memory && !budget_charge(&heap->budget, head))
     return failed(heap, 0);
   bool has_classes = set_classes(heap, o);
   if (!has_classes || (HAS_SYSTEM && !region_prepare(heap, o))) {
-    size_t records = head + table_price(heap, o);
+    size_t records = head + table;
     heap_give_record(heap, (void *)(uintptr_t)heap->class_sizes, heap_class_table_bytes(heap->class_count));
     return !has_classes && o->budget && records > o->budget ? failed_for_budget(heap, o, head, records) : failed(heap, head);
   }

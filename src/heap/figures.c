@@ -124,7 +124,7 @@ static size_t mapped_by_process(const arena_figures_t *arenas)
   size_t bytes = arenas->mapped_bytes + space_left_mapped() + metadata_mapped() + huge_mapped_bytes() + huge_apart_bytes() +
                  observer_bytes();
   for (const heap_t *heap = heaps_first(); heap; heap = heap->next)
-    if (heap->region.kind == REGION_SLOTS)
+    if (!heap_is_guest(heap) && heap_own_arena(heap))
       bytes += arena_mapped_bytes(heap->region.space.fixed);
   return bytes;
 }
@@ -164,15 +164,11 @@ static void add_unheld(pool_stats_t *stats, const arena_figures_t *arenas)
 /* A prepaid region holds its unused units, too. */
 static void add_region_figures(pool_stats_t *stats, heap_t *heap)
 {
-  if (heap_has_granules(heap)) {
-    stats->purged_bytes += granular_purged(heap);
-    return;
-  }
-  space_figures_t f = space_figures(&heap->region.space);
+  space_figures_t f = heap_has_granules(heap) ? granular_space_figures(heap) : space_figures(&heap->region.space);
   stats->idle_bytes += f.unused_bytes;
-  if (heap->region.space.purgeable) /* otherwise the memory is the caller's, or was faulted in at creation */
+  if (!heap->region.pinned)
     stats->returned_bytes += f.unused_bytes - min_size(f.dirty_bytes, f.unused_bytes);
-  stats->purged_bytes = f.purged_bytes;
+  stats->purged_bytes += f.purged_bytes;
 }
 
 static void add_bins(pool_stats_t *stats, heap_t *heap)

@@ -20,11 +20,15 @@ static size_t granule_of(const heap_t *heap, const void *address)
 
 static char *address_of(const heap_t *heap, size_t granule) { return heap->region.base + (granule << GRANULE_LOG2); }
 
+static size_t bytes_with_index(size_t count) { return granules_index_bytes(count) + (count << GRANULE_LOG2); }
+
 size_t granular_count_for(size_t bytes)
 {
-  size_t count = min_size(bytes >> GRANULE_LOG2, GRANULES_MOST);
-  for (size_t takes; count && (takes = granules_index_bytes(count) + (count << GRANULE_LOG2)) > bytes;)
-    count -= min_size(count, max_size((takes - bytes) / (2 * GRANULE), 1));
+  size_t most = min_size(bytes >> GRANULE_LOG2, GRANULES_MOST), count = most;
+  while (count && bytes_with_index(count) > bytes)
+    count -= min_size(count, max_size((bytes_with_index(count) - bytes) / (2 * GRANULE), 1));
+  while (count < most && bytes_with_index(count + 1) <= bytes) /* the index grows by words, so a step may be too long */
+    count++;
   return count;
 }
 
@@ -46,9 +50,18 @@ static size_t pages_of_region(const heap_region_t *region)
 }
 
 /* A guest's memory is the caller's and never dirty here. */
-static bool has_dirty_pages(const heap_region_t *region) { return HAS_SYSTEM && region->kind == REGION_SMALL && region->dirty; }
+static bool has_dirty_pages(const heap_region_t *region)
+{
+  return HAS_SYSTEM && region->kind == REGION_OF_SYSTEM && region->dirty;
+}
 
 /* A page of a budget's region without a block is charged to nobody, so its contents count for the process. */
+static void count_unpaid(const heap_region_t *region, ptrdiff_t bytes)
+{
+  if (!region->prepaid)
+    space_add_unpaid_bytes(bytes);
+}
+
 static void note_dirty(heap_region_t *region, size_t page, bool dirty)
 {
   if (!has_dirty_pages(region) || bit_test(region->dirty, page) == dirty)
@@ -56,7 +69,7 @@ static void note_dirty(heap_region_t *region, size_t page, bool dirty)
   region->dirty[page / WORD_BITS] ^= bit_of(page);
   bit_clear(region->idle, page);
   ptrdiff_t bytes = (ptrdiff_t)page_bytes(&region->granules, page);
-  space_add_unpaid_bytes(dirty ? bytes : -bytes);
+  count_unpaid(region, dirty ? bytes : -bytes);
   if (dirty)
     sleeper_note();
 }
@@ -87,7 +100,7 @@ COLD static void open_pages(heap_t *heap, size_t from, size_t to)
 void granular_begin(heap_t *heap)
 {
   const heap_region_t *region = &heap->region;
-  heap->plain_granules = heap_is_plain_granular(heap);
+  heap->plain_granules = heap_has_granules(heap) && !heap_is_headed(heap) && !heap->zero_on_free;
   if (!heap_has_granules(heap) || !heap_is_checked(heap))
     return;
   for (size_t page = 0; page_start(page) < region->granules.count; page++)
@@ -159,6 +172,17 @@ static bool tick_pages(heap_region_t *region, uint64_t now_ms)
   return false;
 }
 
+static bool charge(heap_t *heap, size_t granules)
+{
+  return !granules || heap->region.prepaid || budget_charge(&heap->budget, granules << GRANULE_LOG2);
+}
+
+static void discharge(heap_t *heap, size_t bytes)
+{
+  if (!heap->region.prepaid)
+    budget_discharge(&heap->budget, bytes);
+}
+
 /* Pages of [from, to), `granules` long together, are now without a block. Every TICK_GIVES-th call may tick. */
 COLD static void close_pages(heap_t *heap, size_t from, size_t to, size_t granules)
 {
@@ -166,7 +190,7 @@ COLD static void close_pages(heap_t *heap, size_t from, size_t to, size_t granul
   for (size_t page = from / GRANULE_PAGE; has_dirty_pages(region) && page <= (to - 1) / GRANULE_PAGE; page++)
     if (!bit_test(region->granules.used, page))
       note_dirty(region, page, true);
-  budget_discharge(&heap->budget, granules << GRANULE_LOG2);
+  discharge(heap, granules << GRANULE_LOG2);
   if (has_dirty_pages(region) && region->purge_delay_ms != PURGE_NEVER && ++region->gives % TICK_GIVES == 0)
     tick_pages(region, os_now_ms());
 }
@@ -195,11 +219,6 @@ void granular_drain(heap_t *heap)
   lock_release(&heap->lock);
 }
 
-static bool charge(heap_t *heap, size_t granules)
-{
-  return !granules || budget_charge(&heap->budget, granules << GRANULE_LOG2);
-}
-
 static bool pay_for(void *context, size_t from, size_t to)
 {
   heap_t *heap = context;
@@ -220,7 +239,7 @@ COLD static size_t cut_harder(heap_t *heap, size_t count, size_t steps)
   if (!(steps > 1 ? granules_find_aligned(g, count, steps, first, &fit) : granules_find(g, count, &fit)))
     return GRANULES_NONE;
   if (!pay_for(heap, fit.at, fit.at + count) &&
-      (!granules_find_within(g, count, steps, first, budget_room(&heap->budget) >> GRANULE_LOG2, &fit) ||
+      (!granules_find_within(g, count, steps, first, granular_room(heap) >> GRANULE_LOG2, &fit) ||
        !pay_for(heap, fit.at, fit.at + count)))
     return GRANULES_NONE;
   granules_take(g, &fit);
@@ -289,8 +308,8 @@ void *granular_take(heap_t *heap, size_t size, size_t alignment, size_t *usable)
 /* The heap goes on in the process's space once its budget was raised by a unit: earlier a bin would take what pages need. */
 bool granular_may_leave(const heap_t *heap)
 {
-  size_t limit = budget_limit(&heap->budget);
-  return !heap_is_guest(heap) && (!limit || limit >= heap->head_bytes + heap->region.size + UNIT);
+  size_t limit = budget_limit(&heap->budget), blocks = heap->region.prepaid ? 0 : heap->region.size;
+  return !heap_is_guest(heap) && (!limit || limit >= heap->head_bytes + blocks + UNIT);
 }
 
 static bool is_block(const heap_t *heap, const void *block)
@@ -368,7 +387,7 @@ void granular_end_blocks(heap_t *heap)
     note_dirty(&heap->region, page, true);
   }
   granules_clear(g);
-  budget_discharge(&heap->budget, held);
+  discharge(heap, held);
   lock_release(&heap->lock);
 }
 
@@ -402,41 +421,4 @@ char *granular_next(heap_t *heap, const char *from, size_t *size)
     *size = (granules_end(g, i) - i) << GRANULE_LOG2;
   lock_release(&heap->lock);
   return i != GRANULES_NONE ? address_of(heap, i) : NULL;
-}
-
-size_t granular_largest(heap_t *heap, size_t *longest)
-{
-  const granules_t *g = &heap->region.granules;
-  closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
-  granule_piece_t piece = granules_longest_piece(g);
-  size_t room = budget_room(&heap->budget) >> GRANULE_LOG2, largest = piece.to - piece.from;
-  *longest = largest << GRANULE_LOG2;
-  if (largest && largest + 2 * GRANULE_PAGE > room && granules_unused(g, piece.from, piece.to) > room)
-    largest = min_size(largest, granules_longest_within(g, room));
-  lock_release(&heap->lock);
-  return largest < GRANULES_LEAST ? 0 : largest << GRANULE_LOG2;
-}
-
-/* The pages at both ends of a stretch may be paid for already; those between are not. */
-size_t granular_largest_beside(heap_t *heap)
-{
-  const size_t ends = (size_t)2 * GRANULE_PAGE << GRANULE_LOG2;
-  size_t longest = granules_longest_beside(&heap->region.granules), room = budget_room(&heap->budget);
-  room = room < SIZE_MAX - ends ? room + ends : room;
-  return longest < GRANULES_LEAST ? 0 : min_size(longest << GRANULE_LOG2, room);
-}
-
-READS_BESIDE_OWNER granular_figures_t granular_figures(const heap_t *heap)
-{
-  const volatile granules_t *g = &heap->region.granules;
-  const volatile word_t *used = g->used;
-  size_t count = g->count, live = min_size(g->live, count), pages = (count + GRANULE_PAGE - 1) / GRANULE_PAGE, held = 0;
-  for (size_t w = 0; w * WORD_BITS < pages; w++)
-    held += bits_set_in(used[w]) * (size_t)GRANULE_PAGE;
-  if (used[(pages - 1) / WORD_BITS] & bit_of(pages - 1))
-    held -= pages * GRANULE_PAGE - count;
-  return (granular_figures_t){.live_blocks = g->blocks,
-                              .live_bytes = live << GRANULE_LOG2,
-                              .held_bytes = held << GRANULE_LOG2,
-                              .free_bytes = (count - live) << GRANULE_LOG2};
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * A small region is cut into granules of 16 bytes, and blocks of any size are cut from them (base/granules.h). Bins and slabs
- * need a slab for each size class in use, and a small region has no room for many. One index serves all sizes here, and the
- * heap's record has no bins.
+ * A region of up to 8 MiB is cut into granules of 16 bytes, and blocks of any size are cut from them (base/granules.h). Bins
+ * and slabs need a slab for each size class in use, and a small region has no room for many. One index serves all sizes here,
+ * and the record of a heap in a caller's memory has no bins. Own size classes only round sizes up.
  *
- * The budget is charged for the pages of the region that hold a live block, from the first block of a page to the last.
+ * The budget is charged for the pages of the region that hold a live block, from the first block of a page to the last. A
+ * reserve is charged as a whole when it is created.
  *
- *   G1 the budget's charge for the region is the size of its used pages
+ *   G1 the budget's charge for the region is the size of its used pages, unless the region is prepaid
  *   G2 in a checked heap each free granule has the pattern of freed memory (base/pattern.h), unless its page was returned to
  *      the system or never used
  *
@@ -68,6 +69,9 @@ char *granular_next(heap_t *heap, const char *from, size_t *size);
 /* Returns pages without a block to the system until at most `keep` bytes of them are left, and the bytes returned. */
 size_t granular_purge(heap_t *heap, size_t keep);
 
+/* Returns how many bytes of unused pages the heap can pay for. */
+static inline size_t granular_room(heap_t *heap) { return heap->region.prepaid ? SIZE_MAX : budget_room(&heap->budget); }
+
 /* Returns the largest request that would succeed now, and the longest free piece. Changes nothing. Kept blocks count as free
  * unless the budget is too small for that piece: the result is then exact only after a drain. */
 size_t granular_largest(heap_t *heap, size_t *longest);
@@ -82,10 +86,8 @@ typedef struct granular_figures {
 } granular_figures_t;
 granular_figures_t granular_figures(const heap_t *heap);
 
-/* Returns the bytes that the region's purges have returned. A guest has no purges, and its record no counter. */
-static inline uint64_t granular_purged(const heap_t *heap)
-{
-  return heap_is_guest(heap) ? 0 : __atomic_load_n(&heap->region.purged_bytes, __ATOMIC_RELAXED);
-}
+/* Pages without a block that hold something, all pages without a block if the region is prepaid, and bytes that purges have
+ * returned, approximately. A guest has no purges, and its record no counters. */
+space_figures_t granular_space_figures(const heap_t *heap);
 
 #endif

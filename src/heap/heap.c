@@ -22,7 +22,7 @@ static void *guest_take_record(heap_t *heap, size_t size)
       return NULL;
     run_become(run, RUN_REGION, NULL);
     heap->records = run->start;
-    heap->records_end = run->start + run_bytes(arena_of(heap->space, run->start), run);
+    heap->records_end = run->start + run_bytes(run);
     if (HAS_SYSTEM && unlikely(heap->marked)) /* the run may have held blocks, which are closed */
       os_tool_open(heap->records, (size_t)(heap->records_end - heap->records));
     __atomic_fetch_add(&heap->record_run_bytes, (size_t)(heap->records_end - heap->records), __ATOMIC_RELAXED);
@@ -133,17 +133,9 @@ static bin_t *take_bin_record(heap_t *heap, unsigned c, depot_t **depots)
   return record ? &record->bin : NULL;
 }
 
-/* Regions of small units are not in the class map. */
-static uint8_t plane_of(const heap_t *heap)
-{
-  if (heap_is_default(heap))
-    return BIN_PLANE_DEFAULT;
-  return heap->space->unit_log2 == UNIT_LOG2 ? BIN_PLANE_HEAP : BIN_PLANE_NONE;
-}
-
 /* The first request of a class creates its bin, which stays as long as the heap (H1), so its address is read without a lock.
- * The complete bin is published, then bins_end. Bins do not purge in a region, which returns only units, nor if blocks have
- * heads, which reveal a second free. */
+ * The complete bin is published, then bins_end. Bins do not purge in a region of units, which returns only units, nor if blocks
+ * have heads, which reveal a second free. */
 COLD static bin_t *make_bin(heap_t *heap, unsigned c)
 {
   closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
@@ -157,12 +149,12 @@ COLD static bin_t *make_bin(heap_t *heap, unsigned c)
                                   .heap = heap,
                                   .space = heap->space,
                                   .budget = &heap->budget,
-                                  .plane = plane_of(heap),
+                                  .plane = heap_is_default(heap) ? BIN_PLANE_DEFAULT : BIN_PLANE_HEAP,
                                   .depots = depots,
                                   .shards_most = heap_is_default(heap) ? default_shards : 0,
-                                  .purges = HAS_SYSTEM && !heap->region.kind && !heap_is_headed(heap),
+                                  .purges = HAS_SYSTEM && !heap_own_arena(heap) && !heap_is_headed(heap),
                                   .single_thread = heap->lock.solo,
-                                  .tight = heap->budgeted || heap->region.space.prepaid});
+                                  .tight = heap->budgeted || heap->region.prepaid});
       __atomic_store_n(&heap->bins[c], bin, __ATOMIC_RELEASE);
       if (c >= heap->bins_end)
         __atomic_store_n(&heap->bins_end, c + 1, __ATOMIC_RELEASE);
@@ -228,10 +220,16 @@ static unsigned class_of(const heap_t *heap, size_t size)
   return heap->class_count ? own_class_of(heap, size) : size_class_of(size);
 }
 
+size_t heap_own_class_size(const heap_t *heap, size_t size)
+{
+  unsigned c = class_of(heap, size);
+  return c ? heap_block_size(heap, c) : size;
+}
+
 /* No slab is aligned more strictly than its space, so a stricter request takes a run or a mapping. */
 unsigned heap_class_for(const heap_t *heap, size_t size, size_t alignment)
 {
-  if (size > heap->class_most || alignment > heap->space->alignment)
+  if (size > heap->class_most || alignment > UNIT)
     return 0;
   if (alignment <= BLOCK_ALIGNMENT)
     return class_of(heap, size);
@@ -243,19 +241,19 @@ unsigned heap_class_for(const heap_t *heap, size_t size, size_t alignment)
   return c;
 }
 
-/* A size that no class serves is rounded up to whole pages, or to the units of a region if these are smaller. A size too large
- * to be rounded is returned unchanged: no heap can serve it. */
+/* A size that no class serves is rounded up to whole pages. A size too large to be rounded is returned unchanged: no heap can
+ * serve it. */
 static size_t own_good_size(const heap_t *heap, size_t size)
 {
   size_t asked = size;
   if (heap_is_headed(heap))
     size = headed_size(size, 1);
   if (heap_has_granules(heap))
-    return size <= PTRDIFF_MAX ? granules_for(size) << GRANULE_LOG2 : asked;
+    return size <= PTRDIFF_MAX ? granules_for(heap_granular_size(heap, size)) << GRANULE_LOG2 : asked;
   unsigned c = class_of(heap, size);
   if (c)
     return heap_block_size(heap, c);
-  size_t step = min_size(os_page_size(), (size_t)1 << heap->space->unit_log2);
+  size_t step = os_page_size();
   return size <= PTRDIFF_MAX - step ? round_up(size, step) : asked;
 }
 

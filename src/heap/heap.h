@@ -18,10 +18,7 @@ void *heap_take_record_apart(heap_t *heap, size_t size);
 void heap_give_record(heap_t *heap, void *record, size_t size);
 
 /* Returns whether the layers above can have records apart: not in a caller's memory, nor if nothing may be faulted in. */
-static inline bool heap_has_records_apart(const heap_t *heap)
-{
-  return !heap_is_guest(heap) && (!heap->region.kind || heap_has_granules(heap) || heap->region.space.purgeable);
-}
+static inline bool heap_has_records_apart(const heap_t *heap) { return !heap_is_guest(heap) && !heap->region.pinned; }
 
 /* Charge the heap for a record that is kept elsewhere. False: the budget is exhausted. */
 bool heap_charge_record(heap_t *heap, size_t size);
@@ -132,6 +129,13 @@ static inline uint32_t heap_purge_delay_ms(const heap_t *heap)
 
 uint32_t heap_block_size(const heap_t *heap, unsigned size_class);
 size_t heap_good_size(const heap_t *heap, size_t size);
+
+/* Returns the size of the block of granules that serves a size: that of a class if the heap has its own. */
+size_t heap_own_class_size(const heap_t *heap, size_t size);
+static inline size_t heap_granular_size(const heap_t *heap, size_t size)
+{
+  return HAS_SYSTEM && unlikely(heap->class_count) ? heap_own_class_size(heap, size) : size;
+}
 
 /* Returns the class that serves a size at an alignment. 0: the block is a run or a mapping. */
 unsigned heap_class_for(const heap_t *heap, size_t size, size_t alignment);

@@ -39,9 +39,6 @@
        "Set memory to the buffer, or leave both 0.") \
   TEXT(MEMORY_WRAPS, "memory_size goes beyond the last address", "memory_size is %u, which goes beyond the last address", \
        "Set memory_size to the bytes of the buffer.") \
-  TEXT(MEMORY_IS_SMALL, "memory_size is too small for the heap's own records and a block", \
-       "memory_size is %u, too small for the heap's own records and a block; %u is enough", \
-       "Use the size that the text gives.") \
   TEXT(MEMORY_IS_LESS, "memory_size is less than a heap needs", "memory_size is %u, at least %u is needed", \
        "Use the size that the text gives; pool_heap_least_memory() returns it beforehand.") \
   TEXT(MEMORY_WITH_RESERVE, "reserve must be 0 with memory", "reserve is %u, but must be 0 with memory", \

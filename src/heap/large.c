@@ -30,10 +30,10 @@ void large_count(heap_t *heap, ptrdiff_t blocks, ptrdiff_t bytes, ptrdiff_t held
 
 static void set_size(run_t *run, size_t size) { __atomic_store_n(&run->size, size, __ATOMIC_RELAXED); }
 
-/* The caller gets whole pages, but never more than the run has: units may be smaller than a page. */
-static size_t usable_of(const heap_t *heap, const run_t *run, size_t size)
+/* The caller gets whole pages, but never more than the run has: pages may be larger than a unit. */
+static size_t usable_of(const run_t *run, size_t size)
 {
-  return min_size(round_up(size + !size, os_page_size()), run_bytes(arena_of(heap->space, run->start), run));
+  return min_size(round_up(size + !size, os_page_size()), run_bytes(run));
 }
 
 /* ---- runs ---- */
@@ -59,10 +59,10 @@ static run_t *take_run_inside(heap_t *heap, size_t size, size_t alignment)
   run_t *run = space_take_charged(heap->space, &heap->budget, size, alignment);
   if (!run)
     return NULL;
-  set_size(run, usable_of(heap, run, size));
+  set_size(run, usable_of(run, size));
   run->entry = NULL;
   link_run(heap, run);
-  add_figure(&heap->large_held, (ptrdiff_t)run_bytes(arena_of(heap->space, run->start), run));
+  add_figure(&heap->large_held, (ptrdiff_t)run_bytes(run));
   count(heap, 1, (ptrdiff_t)run->size);
   run_become(run, RUN_LARGE, heap);
   return run;
@@ -98,7 +98,7 @@ static void give_run(heap_t *heap, run_t *run, bool is_live)
     count(heap, -1, -(ptrdiff_t)run->size);
   observe_end(run->entry, run->start);
   unlink_run(heap, run);
-  add_figure(&heap->large_held, -(ptrdiff_t)run_bytes(arena_of(heap->space, run->start), run));
+  add_figure(&heap->large_held, -(ptrdiff_t)run_bytes(run));
   space_give_charged(heap->space, &heap->budget, run);
   gate_leave(gate);
 }
@@ -115,7 +115,7 @@ void large_give_run(heap_t *heap, run_t *run)
 static bool resize_run(heap_t *heap, run_t *run, size_t size)
 {
   space_t *space = arena_of(heap->space, run->start)->space;
-  size_t units = space_units(space, size + !size), had = run->units;
+  size_t units = units_for(size + !size), had = run->units;
   if (units < had) {
     space_shorten(space, run, units);
     budget_discharge(&heap->budget, space_price(space, had - units));
@@ -129,8 +129,8 @@ static bool resize_run(heap_t *heap, run_t *run, size_t size)
     }
     budget_note_peak(&heap->budget);
   }
-  add_figure(&heap->large_held, (ptrdiff_t)(units << space->unit_log2) - (ptrdiff_t)(had << space->unit_log2));
-  size = usable_of(heap, run, size);
+  add_figure(&heap->large_held, (ptrdiff_t)(units << UNIT_LOG2) - (ptrdiff_t)(had << UNIT_LOG2));
+  size = usable_of(run, size);
   count(heap, 0, (ptrdiff_t)(size - run->size));
   set_size(run, size);
   return true;
@@ -159,7 +159,7 @@ static run_t *move_run(heap_t *heap, run_t *run, size_t units, size_t size)
     return NULL;
   }
   budget_note_peak(&heap->budget);
-  set_size(moved, usable_of(heap, moved, size));
+  set_size(moved, usable_of(moved, size));
   moved->entry = entry;
   add_figure(&heap->large_held, (ptrdiff_t)more);
   count(heap, 0, (ptrdiff_t)(moved->size - had));
@@ -169,7 +169,7 @@ static run_t *move_run(heap_t *heap, run_t *run, size_t units, size_t size)
 
 run_t *large_move_run(heap_t *heap, run_t *run, size_t size)
 {
-  size_t units = units_for(size, UNIT_LOG2);
+  size_t units = units_for(size);
   if (!HAS_SYSTEM || arena_of(heap->space, run->start)->space != &space_of_process || !space_may_move(run, units))
     return NULL;
   lock_t *gate = gate_enter(GATE_LARGE);

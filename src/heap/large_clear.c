@@ -8,8 +8,8 @@
 /* The caller's memory must not be purged. Memory that was prefaulted or locked must not fault again. */
 static bool may_purge(const heap_t *heap, const char *start)
 {
-  bool in_region = heap->region.space.fixed && (size_t)(start - heap->region.start) < heap->region.size;
-  return !in_region || heap->region.space.purgeable;
+  bool in_region = (size_t)(start - heap->region.start) < heap->region.size;
+  return !in_region || (!heap_is_guest(heap) && !heap->region.pinned);
 }
 
 /* Purges the whole pages, which read as zero at the next touch: pages that were never touched stay untouched. The rest is

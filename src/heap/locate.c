@@ -109,12 +109,11 @@ static void look_in_slab(question_t *q, const bin_t *bin, const run_t *slab)
 
 /* Called under the lock of the run's space. A slab's block is looked at later, under its bin's lock. A single-threaded bin has
  * no lock, so its block is looked at here, where the slab cannot be given back. */
-static void ask_run(const arena_t *arena, const run_t *run, void *context)
+static void ask_run(const run_t *run, void *context)
 {
   question_t *q = context;
   run_kind_t kind = run_kind(run);
   located_t *at = &q->at;
-  (void)arena;
   if (kind == RUN_SLAB) {
     *at = (located_t){.bin = run_owner(run), .run = (run_t *)(uintptr_t)run};
     look_in_slab(q, at->bin, run);

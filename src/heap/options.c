@@ -94,21 +94,11 @@ bool heap_options_are_valid(const pool_heap_options_t *o)
          classes_are_valid(o->size_classes, o->size_class_count);
 }
 
-/* A small budget pays for the records of its units, so a larger one needs more. Returns the least that pays for its own. */
-size_t heap_least_budget(const pool_heap_options_t *o, size_t table)
+/* A guarded heap's blocks have pages of their own. */
+size_t heap_least_budget(const pool_heap_options_t *o)
 {
-  pool_heap_options_t larger = *o;
-  if (!region_is_wanted(o))
-    return region_no_plan(o).heap_record + table;
-  if (region_plan(o).granules)
-    return region_least(o);
-  for (;;) {
-    region_plan_t plan = region_plan(&larger);
-    size_t records = region_plan_bytes(&plan, false) + table, unit = plan.units ? 0 : (size_t)1 << plan.unit_log2;
-    if (!region_is_wanted(&larger) || max_size(records, unit) <= larger.budget)
-      return larger.budget;
-    larger.budget = max_size(records, unit);
-  }
+  size_t table = o->size_classes ? heap_class_table_bytes(o->size_class_count) : 0;
+  return region_is_wanted(o) ? region_least(o) : region_no_plan(o).heap_record + table;
 }
 
 /* Memory that does not exist yet is assumed to begin at any address. */
@@ -133,13 +123,5 @@ size_t heap_least_memory(const pool_heap_options_t *options)
   if (o.memory || o.memory_size)
     return least_of_memory(&o);
   o.budget = max_size(o.reserve, 1);
-  if (!heap_options_are_valid(&o))
-    return 0;
-  size_t table = o.size_classes ? heap_class_table_bytes(o.size_class_count) : 0;
-  if (!region_is_wanted(&o)) /* a guarded heap's blocks have pages of their own */
-    return heap_least_budget(&o, table);
-  o.budget = heap_least_budget(&o, table) + table;
-  while (o.budget < PTRDIFF_MAX && !region_plan(&o).units)
-    o.budget += KIB;
-  return o.budget;
+  return heap_options_are_valid(&o) ? heap_least_budget(&o) : 0;
 }

@@ -50,7 +50,7 @@ static inline bool resize(located_t *at, size_t size, bool may_move, const char 
   if (HAS_SYSTEM && at->huge)
     return large_resize_huge(at->heap, at->huge, size, may_move);
   if (located_in_granules(at))
-    return granular_resize(at->heap, at->start, size);
+    return granular_resize(at->heap, at->start, heap_granular_size(at->heap, size));
   return !at->bin && (large_resize_run(at->heap, at->run, size) || (may_move && move_located(at, size)));
 }
 

@@ -1,43 +1,15 @@
 /* SPDX-License-Identifier: MIT
- * A region is planned before it is made (region_plan()), because its records and units share one budget. */
+ * A region is planned before it is made (region_plan()), because its records and blocks share one budget. */
 #include "heap/region.h"
 #include "bin/slabs.h"
 #include "heap/granular.h"
 #include "heap/heads.h"
 #include "heap/invalid.h"
 #include "option.h"
-#include "space/metadata.h"
 #include "space/refusals.h"
 #include <string.h>
 
-enum {
-  REGION_UNITS = 16,           /* units of a region whose unit size lies between the next two */
-  REGION_UNIT_LEAST_LOG2 = 10, /* 1 KiB */
-  REGION_UNIT_MOST_LOG2 = 12,  /* 4 KiB */
-  REGION_UNIT_LARGE_LOG2 = 13, /* from 1 MiB on: each unit costs 128 bytes of records */
-  REGION_LARGE = 1 << 20,
-  CLASS_MOST_UNITS = 8 /* units of a region of small units; a larger block is a run */
-};
-
-bool region_is_small(const pool_heap_options_t *o) { return o->reserve <= SMALL_REGION; }
-
 bool region_is_real_time(const pool_heap_options_t *o) { return o->flags & (POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY); }
-
-/* ---- unit sizes ---- */
-
-/* Small units let few bytes serve many classes. Each unit costs a record, so large regions have larger units. */
-static unsigned region_unit_log2(size_t size)
-{
-  unsigned log2 = log2_floor(max_size(size / REGION_UNITS, 1));
-  if (size >= REGION_LARGE)
-    return REGION_UNIT_LARGE_LOG2;
-  return log2 < REGION_UNIT_LEAST_LOG2 ? REGION_UNIT_LEAST_LOG2 : log2 > REGION_UNIT_MOST_LOG2 ? REGION_UNIT_MOST_LOG2 : log2;
-}
-
-static uint32_t class_most_of(unsigned unit_log2)
-{
-  return unit_log2 == UNIT_LOG2 ? SIZE_MAX_CLASS : CLASS_MOST_UNITS << unit_log2;
-}
 
 static uint32_t purge_delay_of(const pool_heap_options_t *o)
 {
@@ -46,115 +18,75 @@ static uint32_t purge_delay_of(const pool_heap_options_t *o)
   return o->purge_delay_ms ? o->purge_delay_ms : settings.purge_delay_ms;
 }
 
+static size_t own_table_bytes(const pool_heap_options_t *o)
+{
+  return HAS_SYSTEM && o->size_classes ? heap_class_table_bytes(o->size_class_count) : 0;
+}
+
 /* ---- guests ---- */
-
-/* Reserves room for a record behind the others, or in units of its own. Returns how many units are left; 0: it does not fit. */
-static size_t place_record(size_t size, size_t *room, size_t units, unsigned unit_log2)
-{
-  size = round_up(size, METADATA_ALIGNMENT);
-  if (size > *room) {
-    size_t takes = units_for(size, unit_log2);
-    if (takes > units)
-      return 0;
-    *room = takes << unit_log2;
-    units -= takes;
-  }
-  *room -= size;
-  return units;
-}
-
-/* A heap that could never serve a block is refused. Behind its first records (the table of its own classes, the record of a
- * bin) there must be room for a slab of the smallest class. */
-static bool can_serve(const pool_heap_options_t *o, size_t units, unsigned unit_log2, const char *base, const char *records)
-{
-  const char *at = (const char *)round_up((uintptr_t)records, sizeof(uint64_t));
-  size_t room = at < base ? (size_t)(base - at) : 0, smallest = o->size_classes ? o->size_classes[0] : BLOCK_ALIGNMENT;
-  if (o->size_classes)
-    units = place_record((o->size_class_count + 1) * sizeof(uint32_t), &room, units, unit_log2);
-  units = units ? place_record(sizeof(bin_t), &room, units, unit_log2) : 0;
-  return slabs_least_bytes(smallest, unit_log2) <= units << unit_log2;
-}
-
-/* ---- guests of granules ---- */
-
-/* Own classes need bins. */
-static bool guest_has_granules(const pool_heap_options_t *o)
-{
-  return !HAS_SYSTEM || (!o->size_classes && o->memory_size <= SMALL_REGION);
-}
 
 /* Returns the granules of the smallest block. One with a head has room for a byte. */
 static size_t least_granules(const pool_heap_options_t *o)
 {
-  return o->flags & (POOL_HEAP_CHECKED | POOL_HEAP_SITES) ? granules_for(headed_size(1, 1)) : GRANULES_LEAST;
+  size_t size = HAS_SYSTEM && o->size_classes ? o->size_classes[0] : 1;
+  return granules_for(o->flags & (POOL_HEAP_CHECKED | POOL_HEAP_SITES) ? headed_size(size, 1) : size);
 }
+
+/* In front of the granules are the heap, the table of its own classes, and the index. */
+static size_t granular_guest_records(const pool_heap_options_t *o) { return HEAP_RECORD_SHORT + own_table_bytes(o); }
 
 /* Returns the bytes that a heap with one block takes at an address. */
 static size_t granular_enough(const pool_heap_options_t *o, uintptr_t address)
 {
-  size_t least = least_granules(o), record = HEAP_RECORD_SHORT + granules_index_bytes(least);
-  return round_up(round_up(address, GRANULE) + record, GRANULE) + least * GRANULE - address;
+  size_t least = least_granules(o), records = granular_guest_records(o) + granules_index_bytes(least);
+  return round_up(round_up(address, GRANULE) + records, GRANULE) + least * GRANULE - address;
 }
 
-/* The heap and the index are in front, the granules at the end. */
 static heap_t *create_granular_guest(const pool_heap_options_t *o)
 {
   uintptr_t memory = (uintptr_t)o->memory, end = round_down(memory + o->memory_size, GRANULE);
   if (o->memory_size < granular_enough(o, memory))
     return invalid(INVALID_MEMORY_IS_LESS, o->memory_size, granular_enough(o, memory));
   heap_t *heap = memset((void *)round_up(memory, GRANULE), 0, HEAP_RECORD_SHORT);
-  char *index = (char *)heap + HEAP_RECORD_SHORT;
+  char *index = (char *)heap + granular_guest_records(o);
   size_t count = granular_count_for(end - (uintptr_t)index);
-  heap->region.kind = REGION_GUEST;
-  heap->region.start = o->memory;
-  heap->region.size = o->memory_size;
-  heap->region.purge_delay_ms = purge_delay_of(o);
+  heap->records = (char *)heap + HEAP_RECORD_SHORT;
+  heap->records_end = index;
   heap->head_bytes = heap->metadata_bytes = o->memory_size - (count << GRANULE_LOG2);
   granular_init(heap, index, (char *)end - (count << GRANULE_LOG2), count);
   return heap;
 }
 
-/* Returns a size that is enough for these options at any address: both ends of the buffer may lose bytes to alignment. Each
- * record is assumed to take units of its own. */
-static size_t guest_enough(const pool_heap_options_t *o)
+/* There is room for a slab of each size: the memory is longer than SMALL_REGION. */
+static heap_t *create_guest_of_units(const pool_heap_options_t *o)
 {
-  for (size_t size = KIB;; size = round_up(size + size / 8, KIB)) {
-    unsigned unit_log2 = size > SMALL_REGION ? UNIT_LOG2 : region_unit_log2(size);
-    size_t unit = (size_t)1 << unit_log2, lost = METADATA_ALIGNMENT + sizeof(heap_t) + unit;
-    size_t units = size > lost ? (size - lost) >> unit_log2 : 0;
-    while (units && lost + space_region_records(units, unit_log2) + (units << unit_log2) > size)
-      units--;
-    if (units && can_serve(o, units, unit_log2, NULL, NULL))
-      return size;
-  }
+  char *at = (char *)round_up((uintptr_t)o->memory, 64), *end = (char *)o->memory + o->memory_size;
+  heap_t *heap = memset(at, 0, sizeof *heap);
+  heap_region_t *region = &heap->region;
+  char *records = space_init_guest(&region->space, &region->arena, heap + 1, (size_t)(end - (char *)(heap + 1)));
+  region->space.purge_delay_ms = purge_delay_of(o);
+  heap->space = &region->space;
+  heap->class_most = SIZE_MAX_CLASS;
+  heap->records = (char *)round_up((uintptr_t)records, sizeof(uint64_t));
+  heap->records_end = region->arena.base;
+  heap->head_bytes = heap->metadata_bytes = o->memory_size - ((size_t)region->arena.unit_count << UNIT_LOG2);
+  return heap;
 }
 
-/* Everything is in the caller's memory: the heap, the records of its arena and its bins, and the units. Memory that wraps
- * around the end of the address space is refused. */
+/* Everything is in the caller's memory: the heap, all records, and the blocks at the end. Memory that wraps around the end of
+ * the address space is refused. */
 heap_t *region_create_guest(const pool_heap_options_t *o)
 {
   if ((uintptr_t)o->memory + o->memory_size < (uintptr_t)o->memory)
     return invalid(INVALID_MEMORY_WRAPS, o->memory_size);
-  if (guest_has_granules(o))
-    return create_granular_guest(o);
-  char *memory = o->memory, *at = (char *)round_up((uintptr_t)memory, 64), *end = memory + o->memory_size;
-  if (end < at + sizeof(heap_t))
-    return invalid(INVALID_MEMORY_IS_SMALL, o->memory_size, guest_enough(o));
-  heap_t *heap = memset(at, 0, sizeof *heap);
-  heap_region_t *region = &heap->region;
-  unsigned unit_log2 = o->memory_size > SMALL_REGION ? UNIT_LOG2 : region_unit_log2(o->memory_size);
-  char *records = space_init_guest(&region->space, &region->arena, heap + 1, (size_t)(end - (char *)(heap + 1)), unit_log2);
-  if (!records || !can_serve(o, region->arena.unit_count, unit_log2, region->arena.base, records))
-    return invalid(INVALID_MEMORY_IS_SMALL, o->memory_size, guest_enough(o));
-  region->kind = REGION_GUEST;
-  region->start = memory;
-  region->size = o->memory_size;
-  region->space.purge_delay_ms = purge_delay_of(o);
-  heap->space = &region->space;
-  heap->class_most = class_most_of(unit_log2);
-  heap->records = (char *)round_up((uintptr_t)records, sizeof(uint64_t));
-  heap->records_end = region->arena.base;
-  heap->head_bytes = heap->metadata_bytes = o->memory_size - ((size_t)region->arena.unit_count << unit_log2);
+  bool of_units = HAS_SYSTEM && o->memory_size > SMALL_REGION;
+  heap_t *heap = of_units ? create_guest_of_units(o) : create_granular_guest(o);
+  if (!heap)
+    return NULL;
+  heap->region.kind = REGION_GUEST;
+  heap->region.start = o->memory;
+  heap->region.size = o->memory_size;
+  heap->region.purge_delay_ms = purge_delay_of(o);
   return heap;
 }
 
@@ -173,134 +105,111 @@ region_plan_t region_no_plan(const pool_heap_options_t *o)
   return (region_plan_t){.heap_record = heap_record_bytes(region_is_real_time(o))};
 }
 
-/* All costs of the region are computed beforehand, so that the budget is charged once. */
-static region_plan_t plan_for(const pool_heap_options_t *o, size_t size, size_t units)
+/* Records of a real-time heap have whole pages, which can be locked. */
+static size_t records_rounded(const pool_heap_options_t *o, size_t bytes)
 {
-  region_plan_t plan = region_no_plan(o);
-  plan.unit_log2 = size > SMALL_REGION ? UNIT_LOG2 : region_unit_log2(size);
-  plan.units = units;
-  plan.arena_records = space_region_records(units, plan.unit_log2);
-  if (region_is_real_time(o))
-    plan.arena_records = round_up(plan.arena_records, os_page_size()); /* whole pages, which can be locked */
-  plan.bin_records = o->reserve ? round_up(bin_records_for(o, units), os_page_size()) : 0;
-  return plan;
+  return round_up(bytes, region_is_real_time(o) ? os_page_size() : METADATA_ALIGNMENT);
 }
 
-size_t region_plan_bytes(const region_plan_t *plan, bool units_too)
+size_t region_plan_bytes(const region_plan_t *plan, bool blocks_too)
 {
-  return plan->heap_record + plan->arena_records + plan->bin_records + (units_too ? plan->units << plan->unit_log2 : 0);
+  return plan->heap_record + plan->records + plan->bin_records + (blocks_too ? plan->bytes : 0);
+}
+
+/* All costs of the region are computed beforehand, so that the budget is charged once. */
+static region_plan_t plan_of_units(const pool_heap_options_t *o, size_t units)
+{
+  region_plan_t plan = region_no_plan(o);
+  plan.bytes = units << UNIT_LOG2;
+  plan.records = records_rounded(o, space_region_records(units));
+  plan.bin_records = round_up(bin_records_for(o, units), os_page_size());
+  return plan;
 }
 
 /* Returns the units that are enough to fill the reserve with blocks of any one class. The end of a slab may be wasted, so some
  * classes need more units. Rounding of large blocks is not included. */
-static size_t reserve_units(const pool_heap_options_t *o, unsigned unit_log2)
+static size_t reserve_units(const pool_heap_options_t *o)
 {
-  size_t units = units_for(o->reserve, unit_log2), most = class_most_of(unit_log2);
-  size_t classes = o->size_classes ? o->size_class_count : CLASS_LAST;
+  size_t units = units_for(o->reserve), classes = o->size_classes ? o->size_class_count : CLASS_LAST;
   for (size_t i = 0; i < classes; i++) {
     size_t size = o->size_classes ? o->size_classes[i] : size_class_size((unsigned)i + 1);
-    if (o->size_classes || size <= most)
-      units = max_size(units, bin_units_for(size, o->reserve, unit_log2));
+    units = max_size(units, bin_units_for(size, o->reserve));
   }
   return units;
 }
 
-static size_t granular_records(size_t count)
+/* If the budget has no room for all units and their records, units are dropped until it fits. */
+static region_plan_t plan_of_reserve(const pool_heap_options_t *o)
 {
-  return round_up(granules_index_bytes(count) + 2 * granular_pages(count) / 8, METADATA_ALIGNMENT);
+  region_plan_t plan = plan_of_units(o, reserve_units(o));
+  while (o->budget && plan.bytes && region_plan_bytes(&plan, true) > o->budget) {
+    size_t over = region_plan_bytes(&plan, true) - o->budget, units = plan.bytes >> UNIT_LOG2;
+    plan = plan_of_units(o, units - min_size(1 + over / 2 / (UNIT + sizeof(run_t)), units));
+  }
+  return plan;
 }
 
-/* Granules get all of the budget that the records leave. */
+static size_t granular_records(const pool_heap_options_t *o, size_t count)
+{
+  return records_rounded(o, granules_index_bytes(count) + 2 * granular_pages(count) / 8);
+}
+
+/* A reserve is for blocks alone. Granules without a reserve get all of the budget that the records leave. */
 static region_plan_t plan_of_granules(const pool_heap_options_t *o)
 {
   region_plan_t plan = region_no_plan(o);
-  size_t room = o->budget - min_size(plan.heap_record, o->budget), count = granular_count_for(room);
-  while (count && granular_records(count) + (count << GRANULE_LOG2) > room)
+  size_t least = least_granules(o), records = plan.heap_record + own_table_bytes(o);
+  size_t room = o->budget ? o->budget - min_size(records, o->budget) : SIZE_MAX;
+  size_t count = granular_count_for(room);
+  if (o->reserve)
+    count = min_size(count, max_size(granules_for(o->reserve), least));
+  while (count && granular_records(o, count) + (count << GRANULE_LOG2) > room)
     count--;
   plan.granules = true;
-  plan.unit_log2 = GRANULE_LOG2;
-  plan.units = count < least_granules(o) ? 0 : count;
-  plan.arena_records = granular_records(max_size(plan.units, least_granules(o)));
+  plan.bytes = count < least ? 0 : count << GRANULE_LOG2;
+  plan.records = granular_records(o, max_size(count, least));
   return plan;
 }
 
-/* A reserve is for blocks alone, and the records that serve them come on top. If the budget has no room for all, units are
- * dropped until it fits. A small budget has as many units as it could pay for. */
 region_plan_t region_plan(const pool_heap_options_t *o)
 {
-  if (region_is_of_granules(o))
-    return plan_of_granules(o);
-  size_t size = o->reserve ? o->reserve : o->budget;
-  unsigned unit_log2 = plan_for(o, size, 1).unit_log2;
-  size_t units = o->reserve ? reserve_units(o, unit_log2) : size >> unit_log2;
-  region_plan_t plan = plan_for(o, size, units);
-  while (o->reserve && o->budget && plan.units && region_plan_bytes(&plan, true) > o->budget) {
-    size_t over = region_plan_bytes(&plan, true) - o->budget, fewer = 1 + over / 2 / (((size_t)1 << unit_log2) + sizeof(run_t));
-    plan = plan_for(o, size, plan.units - min_size(fewer, plan.units));
-  }
-  return plan;
+  return o->reserve > SMALL_REGION ? plan_of_reserve(o) : plan_of_granules(o);
 }
 
 /* ---- creation ---- */
 
-/* Takes the units of a small region: a run, or a mapping if it is long, aligned to a unit (it may exceed a page). */
-static char *take_small_region(heap_t *heap, size_t bytes, size_t alignment, bool *dirty)
+/* Takes the memory of granules: a run, or a mapping if it is long. */
+static char *take_run_or_mapping(heap_t *heap, size_t bytes, bool *dirty)
 {
   heap_region_t *region = &heap->region;
   bool zeroed;
   if (bytes > space_longest_run() << UNIT_LOG2) {
-    region->huge = huge_take(bytes, alignment, heap, NULL, &zeroed);
+    region->huge = huge_take(bytes, os_page_size(), heap, NULL, &zeroed);
     *dirty = region->huge && !zeroed;
     return region->huge ? huge_start(region->huge) : NULL;
   }
-  region->run = space_take(&space_of_process, space_units(&space_of_process, bytes), 1);
+  region->run = space_take(&space_of_process, units_for(bytes), 1);
   if (!region->run)
     return NULL;
   *dirty = !region->run->zeroed;
   return region->run->start;
 }
 
-/* The kind is set first: an undo then knows what to give back. */
-static bool take_slots(heap_region_t *region, const region_plan_t *plan)
-{
-  region->kind = REGION_SLOTS;
-  if (!space_init_slots(&region->space, plan->units))
-    return false;
-  region->start = region->space.fixed->base;
-  return true;
-}
-
-/* The region is found by its address as soon as its run or mapping says so, which is therefore last. */
-static bool take_small_units(heap_t *heap, const region_plan_t *plan)
-{
-  heap_region_t *region = &heap->region;
-  size_t unit = (size_t)1 << plan->unit_log2;
-  bool dirty;
-  region->kind = REGION_SMALL;
-  region->arena_records = metadata_take(plan->arena_records, heap->own_page ? os_page_size() : METADATA_ALIGNMENT);
-  region->start = region->arena_records ? take_small_region(heap, plan->units * unit, unit, &dirty) : NULL;
-  if (!region->start)
-    return false;
-  space_init_region(&region->space, &region->arena, region->arena_records, region->start, plan->units, plan->unit_log2, dirty);
-  if (region->run)
-    run_become(region->run, RUN_REGION, heap); /* last: questions find the region from here on */
-  else
-    huge_hide(region->huge, false);
-  return true;
-}
-
-/* Takes a small region of granules, in the order of take_small_units(). */
+/* The region is found by its address as soon as its run or mapping says so, which is therefore last. Pages that never return
+ * to the system are not tracked. */
 static bool take_granules(heap_t *heap, const region_plan_t *plan)
 {
   heap_region_t *region = &heap->region;
+  size_t count = plan->bytes >> GRANULE_LOG2;
   bool dirty;
-  region->kind = REGION_SMALL;
-  char *index = region->arena_records = metadata_take(plan->arena_records, METADATA_ALIGNMENT);
-  region->start = index ? take_small_region(heap, plan->units << GRANULE_LOG2, os_page_size(), &dirty) : NULL;
+  char *index = region->records = metadata_take(plan->records, heap->own_page ? os_page_size() : METADATA_ALIGNMENT);
+  region->start = index ? take_run_or_mapping(heap, plan->bytes, &dirty) : NULL;
   if (!region->start)
     return false;
-  granular_init(heap, index, region->start, plan->units);
-  granular_count_dirty(heap, (word_t *)(uintptr_t)(index + granules_index_bytes(plan->units)), dirty);
+  granular_init(heap, index, region->start, count);
+  if (!region->pinned)
+    granular_count_dirty(heap, (word_t *)(uintptr_t)(index + granules_index_bytes(count)), dirty);
+  granular_begin(heap);
   if (region->run)
     run_become(region->run, RUN_REGION, heap);
   else
@@ -308,47 +217,38 @@ static bool take_granules(heap_t *heap, const region_plan_t *plan)
   return true;
 }
 
-static bool take_region(heap_t *heap, const region_plan_t *plan)
+/* The records of bins are taken at once, so that a class that is requested later cannot fail for lack of one. The heap goes on
+ * in the process's space when the reserve is full. */
+static bool take_slots(heap_t *heap, const region_plan_t *plan)
 {
-  refusals_forget();
-  if (plan->granules ? !take_granules(heap, plan)
-                     : !(plan->unit_log2 == UNIT_LOG2 ? take_slots(&heap->region, plan) : take_small_units(heap, plan)))
+  heap_region_t *region = &heap->region;
+  space_t *space = &region->space;
+  if (!space_init_slots(space, plan->bytes >> UNIT_LOG2))
     return false;
-  heap->region.size = plan->units << plan->unit_log2;
-  return true;
-}
-
-/* The records of a reserve's bins are taken at once, so that a class that is requested later cannot fail for lack of one. */
-static bool take_bin_records(heap_t *heap, const region_plan_t *plan)
-{
-  if (!plan->bin_records)
-    return true;
-  heap->records_start = metadata_take(plan->bin_records, os_page_size());
-  heap->records = heap->records_start;
+  region->start = space->fixed->base;
+  heap->space = space;
+  space->fallback = &space_of_process;
+  space->prepaid = true;
+  space->purge_delay_ms = region->purge_delay_ms;
+  space->purgeable = !region->pinned;
+  heap->records_start = heap->records = metadata_take(plan->bin_records, os_page_size());
   heap->records_end = heap->records ? heap->records + plan->bin_records : NULL;
   heap->reserve_records = heap->records ? plan->bin_records : 0;
   return heap->records != NULL;
 }
 
-/* The heap goes on in the process's space when a reserve is full or a small budget has been raised. */
+/* The kind is set first: an undo then knows what to give back. */
 bool region_make(heap_t *heap, const pool_heap_options_t *o, const region_plan_t *plan)
 {
-  space_t *space = &heap->region.space;
-  if (!take_region(heap, plan) || !take_bin_records(heap, plan))
-    return false;
-  heap->region.purge_delay_ms = purge_delay_of(o);
-  if (plan->granules) {
-    granular_begin(heap);
-    return true;
-  }
-  heap->space = space;
-  heap->class_most = class_most_of(plan->unit_log2);
-  space->fallback = &space_of_process;
-  space->prepaid = o->reserve != 0;
-  if (!space->prepaid)
-    space_count_unpaid(space);
-  space->purge_delay_ms = heap->region.purge_delay_ms;
-  return true;
+  heap_region_t *region = &heap->region;
+  region->kind = REGION_OF_SYSTEM;
+  region->size = plan->bytes;
+  region->record_bytes = plan->granules ? plan->records : 0;
+  region->purge_delay_ms = purge_delay_of(o);
+  region->prepaid = o->reserve != 0;
+  region->pinned = region_is_real_time(o);
+  refusals_forget();
+  return plan->granules ? take_granules(heap, plan) : take_slots(heap, plan);
 }
 
 /* ---- prefaulting and locking ---- */
@@ -369,20 +269,13 @@ static bool each_piece(heap_t *heap, piece_fn *act)
   if (heap_is_guest(heap))
     return each_page(region->start, region->size, act);
   return each_page(heap, heap->own_page ? heap_record_bytes(true) : 0, act) && each_page(region->start, region->size, act) &&
-         each_page(heap->records_start, heap->reserve_records, act) &&
-         each_page(region->arena_records, region->arena_records ? region->arena_record_bytes : 0, act) &&
-         (region->kind != REGION_SLOTS ||
-          (each_page((void *)(uintptr_t)arena, (size_t)(arena->runs_end - (const char *)arena), act) &&
-           each_page(arena->long_bitmaps, (size_t)(arena->long_bitmaps_end - (char *)arena->long_bitmaps), act)));
+         each_page(heap->records_start, heap->reserve_records, act) && each_page(region->records, region->record_bytes, act) &&
+         (!arena || (each_page((void *)(uintptr_t)arena, (size_t)(arena->runs_end - (const char *)arena), act) &&
+                     each_page(arena->long_bitmaps, (size_t)(arena->long_bitmaps_end - (char *)arena->long_bitmaps), act)));
 }
 
-/* The region is never purged from here on: a returned page would fault at its next touch. */
 bool region_prepare(heap_t *heap, const pool_heap_options_t *o)
 {
-  if (!region_is_real_time(o))
-    return true;
-  if (!heap_has_granules(heap))
-    heap->region.space.purgeable = false;
   if (o->flags & POOL_HEAP_PREFAULT && !each_piece(heap, os_prefault))
     return false;
   heap->region.locked = o->flags & POOL_HEAP_LOCK_MEMORY;
@@ -401,7 +294,7 @@ void region_hide(heap_t *heap)
     run_become(region->run, RUN_NONE, NULL);
   if (region->huge)
     huge_hide(region->huge, true);
-  if (region->kind == REGION_SLOTS && region->space.fixed)
+  if (region->space.fixed)
     space_hide_slots(&region->space);
 }
 
@@ -418,28 +311,25 @@ void region_give(heap_t *heap)
   metadata_give(heap->records_start, heap->reserve_records);
   if (heap_has_granules(heap))
     granular_forget_dirty(heap);
-  if (region->space.unpaid)
-    space_forget_unpaid(&region->space);
-  if (region->kind == REGION_SLOTS && region->space.fixed)
+  if (region->space.fixed)
     space_destroy_slots(&region->space);
   if (region->run)
     space_give(&space_of_process, region->run);
   if (region->huge)
     huge_give(region->huge);
-  if (region->arena_records)
-    metadata_give(region->arena_records, region->arena_record_bytes);
+  if (region->records)
+    metadata_give(region->records, region->record_bytes);
 }
 
 /* ---- minimum sizes ---- */
 
+/* What a heap of granules needs. A reserve fits into a budget of its size, because units are dropped for the records. */
 size_t region_least(const pool_heap_options_t *o)
 {
   if (o->memory_size || o->memory)
-    return guest_has_granules(o) ? granular_enough(o, o->memory ? (uintptr_t)o->memory : 1) : guest_enough(o);
-  return heap_record_bytes(false) + granular_records(least_granules(o)) + least_granules(o) * GRANULE;
+    return granular_enough(o, o->memory ? (uintptr_t)o->memory : 1);
+  size_t least = region_no_plan(o).heap_record + own_table_bytes(o) + granular_records(o, least_granules(o));
+  return max_size(least + least_granules(o) * GRANULE, o->reserve);
 }
 
-size_t region_least_records(const pool_heap_options_t *o, size_t least)
-{
-  return guest_has_granules(o) ? least - least_granules(o) * GRANULE : sizeof(heap_t);
-}
+size_t region_least_records(const pool_heap_options_t *o, size_t least) { return least - least_granules(o) * GRANULE; }

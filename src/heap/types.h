@@ -5,8 +5,8 @@
  * folder. Heaps without a fast path, and the requests that it passes on, pop their magazines here.
  *
  * A heap takes its slabs and runs from the process's space, or from a region of its own: the caller's memory, a reserve, or,
- * for a small budget, as much as the budget allows. A small region has no room for slabs of many classes. It is cut into
- * granules, of which blocks of any size consist (granular.h), or into smaller units.
+ * for a small budget, as much as the budget allows. A region of up to 8 MiB has no room for slabs of many classes. It is cut
+ * into granules, of which blocks of any size consist (granular.h).
  *
  *   H1 a bin exists from the first request of its class on and stays as long as the heap
  *   H2 budget.held == head_bytes, the records, the slabs of all bins, the large and huge blocks, as far as they are not in
@@ -50,10 +50,9 @@ typedef struct request {
 typedef void *heap_take_fn(heap_t *heap, request_t *r);
 
 typedef enum region_kind {
-  REGION_NONE,  /* in the process's space */
-  REGION_GUEST, /* in the caller's memory, the heap itself and all records too */
-  REGION_SMALL, /* in a run or a huge block, in small units or granules */
-  REGION_SLOTS  /* in slots of the window */
+  REGION_NONE,     /* in the process's space */
+  REGION_GUEST,    /* in the caller's memory, the heap itself and all records too */
+  REGION_OF_SYSTEM /* granules in a run or a huge block, or units in slots of the window */
 } region_kind_t;
 
 /* Freed blocks that are withheld for a while (debug/quarantine.h). */
@@ -64,11 +63,13 @@ typedef struct quarantine {
 } quarantine_t;
 
 typedef struct heap_region {
-  uint8_t kind;            /* region_kind_t; the other fields are for heaps with a region */
-  bool locked;             /* its pages stay in memory */
-  uint32_t gives;          /* large frees so far; with granules, frees that left a page unused */
-  uint32_t purge_delay_ms; /* of a region of granules */
-  char *start;             /* its units or granules, or the caller's memory */
+  uint8_t kind;   /* region_kind_t; the other fields are for heaps with a region */
+  bool locked;    /* its pages stay in memory */
+  bool pinned;    /* its pages were faulted in or locked at creation, and are never returned */
+  bool prepaid;   /* the budget was charged for all of it at creation */
+  uint32_t gives; /* large frees so far; with granules, frees that left a page unused */
+  uint32_t purge_delay_ms;
+  char *start; /* its units or granules, or the caller's memory */
   size_t size;
   range_t guest;       /* REGION_GUEST: the caller's memory, in the tree of all guests */
   heap_t *around;      /* REGION_GUEST: the guest whose memory it is in */
@@ -78,12 +79,12 @@ typedef struct heap_region {
   word_t *dirty, *idle; /* granules of the system: pages that hold only old data, and those that did so at the last tick */
   uint64_t ticked_ms, purged_bytes;
   uint32_t ticked_page; /* where a round over the idle pages continues; 0: none is under way */
-  run_t *run;           /* REGION_SMALL: one of the two */
+  run_t *run;           /* granules of the system: one of the two */
   huge_t *huge;
-  void *arena_records; /* REGION_SMALL */
-  size_t arena_record_bytes;
-  space_t space;          /* the region as a space */
-  arena_t arena;          /* REGION_GUEST, REGION_SMALL */
+  void *records; /* granules of the system: the index, and `dirty` and `idle` */
+  size_t record_bytes;
+  space_t space;          /* a region of units as a space */
+  arena_t arena;          /* a guest's units */
   struct pool_heap *next; /* the next heap with a region of units, during a fork */
 } heap_region_t;
 
@@ -105,9 +106,9 @@ struct pool_heap {
   bool guarded_unasked;             /* guarded by a process option alone: not beside a budget */
   bool marked;                      /* a tool is told which of its memory may be touched: a checked guest */
   bool marked_inside;               /* that memory is in a block of another such guest */
-  bool plain_granules;              /* its region is of granules whose blocks need neither head nor wipe */
+  bool plain_granules;              /* its region is of granules whose blocks need no head, no wipe and no class */
   bool has_lines;                   /* a profile has lines of it, all of which belong to this use of the record */
-  uint32_t class_most;              /* larger requests take runs of their own: small units leave little slack */
+  uint32_t class_most;              /* larger requests take runs of their own */
   heap_take_fn *take;               /* NULL: heap_take_plain(). Stored with release, by a profile while others allocate */
   const uint32_t *class_sizes;      /* class 0 included */
   huge_t *huge;                     /* newest of its mappings; under huge_lock */
@@ -169,11 +170,6 @@ static inline size_t granules_for(size_t size) { return max_size((size + GRANULE
 
 /* Firmware has only heaps of granules. */
 static inline bool heap_has_granules(const heap_t *heap) { return !HAS_SYSTEM || heap->region.granules.map != NULL; }
-
-static inline bool heap_is_plain_granular(const heap_t *heap)
-{
-  return heap_has_granules(heap) && !heap_is_headed(heap) && !heap->zero_on_free;
-}
 
 /* Returns the arena of the heap's region; NULL: it has no region, or one of granules. */
 static inline arena_t *heap_own_arena(const heap_t *heap) { return heap_has_granules(heap) ? NULL : heap->region.space.fixed; }

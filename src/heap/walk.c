@@ -98,7 +98,7 @@ static bool walk_slab(const walk_t *walk)
 /* ---- runs ---- */
 
 /* Called under the lock of the space. Copies all that the walk needs of the run, which may go away afterwards. */
-static bool is_of_heap(const arena_t *arena, const run_t *run, void *context)
+static bool is_of_heap(const run_t *run, void *context)
 {
   walk_t *walk = context;
   walk->kind = run_kind(run);
@@ -111,7 +111,7 @@ static bool is_of_heap(const arena_t *arena, const run_t *run, void *context)
   }
   walk->run = run;
   walk->start = run->start;
-  walk->end = run->start + run_bytes(arena, run);
+  walk->end = run->start + run_bytes(run);
   walk->size = run->size;
   return true;
 }

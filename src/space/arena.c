@@ -33,28 +33,22 @@ static char *lay_out(arena_t *arena, char *records, size_t units)
   arena->start = (word_t *)place(&records, words * sizeof(word_t), sizeof(word_t));
   arena->room.node = (uint64_t *)place(&records, span_tree_words(units) * sizeof(uint64_t), sizeof(uint64_t));
   arena->runs = (run_t *)place(&records, units * sizeof(run_t), 64);
-  arena->long_bitmaps = NULL;
   return records;
 }
 
-static size_t long_bitmap_bytes(size_t units, unsigned unit_log2)
-{
-  return units * long_bitmap_words(unit_log2) * sizeof(word_t);
-}
+static size_t long_bitmap_bytes(size_t units) { return units * LONG_BITMAP_WORDS * sizeof(word_t); }
 
-char *arena_lay_out(arena_t *arena, char *records, size_t units, unsigned unit_log2)
+char *arena_lay_out(arena_t *arena, char *records, size_t units)
 {
   records = lay_out(arena, records, units);
-  if (needs_long_bitmaps(unit_log2))
-    arena->long_bitmaps = (word_t *)place(&records, long_bitmap_bytes(units, unit_log2), 64);
+  arena->long_bitmaps = (word_t *)place(&records, long_bitmap_bytes(units), 64);
   return records;
 }
 
 /* The records may be in used memory, so the bitmaps are cleared first. */
-void arena_begin(arena_t *arena, char *base, size_t units, unsigned unit_log2, bool dirty)
+void arena_begin(arena_t *arena, char *base, size_t units, bool dirty)
 {
   arena->base = base;
-  arena->unit_log2 = unit_log2;
   arena->unit_count = (uint32_t)units;
   memset(arena->room.map, 0, 3 * map_words(units) * sizeof(word_t));
   bits_set(arena->room.map, 0, units);
@@ -78,7 +72,7 @@ static size_t lay_out_slot(arena_t *arena, char *slot, size_t units)
     arena->holes = arena->moved = NULL;
   end = lay_out(arena, end, units);
   place(&end, RECORDS_STEP, 1);
-  arena->long_bitmaps = (word_t *)place(&end, long_bitmap_bytes(units, UNIT_LOG2), ARENA_GAP);
+  arena->long_bitmaps = (word_t *)place(&end, long_bitmap_bytes(units), ARENA_GAP);
   return round_up((uintptr_t)end - (uintptr_t)slot + ARENA_GAP + RECORDS_STEP, FIRST_UNIT_ALIGNMENT);
 }
 
@@ -124,12 +118,12 @@ taken_t arena_create(struct space *space, size_t slot, size_t units, arena_t **a
   os_mapped_t mapped = map_more(&draft.runs_end, draft.runs);
   if (mapped == OS_MAPPED) {
     *arena = memcpy(start + ARENA_GAP, &draft, sizeof draft);
-    arena_begin(*arena, start + first, units, UNIT_LOG2, false);
+    arena_begin(*arena, start + first, units, false);
   }
   return taken_of(mapped);
 }
 
-static size_t unit_bytes(const arena_t *arena) { return (size_t)arena->committed << arena->unit_log2; }
+static size_t unit_bytes(const arena_t *arena) { return (size_t)arena->committed << UNIT_LOG2; }
 static size_t bitmap_bytes(const arena_t *arena) { return (size_t)(arena->long_bitmaps_end - (char *)arena->long_bitmaps); }
 
 /* Unmaps the last step in one call, which is short. */
@@ -165,8 +159,7 @@ size_t arena_record_bytes(const arena_t *arena)
 size_t arena_mapped_bytes(const arena_t *arena)
 {
   size_t absent = arena->hole_count * (size_t)HUGE_PAGE_UNITS + arena->forgotten;
-  return unit_bytes(arena) - (absent << arena->unit_log2) + bitmap_bytes(arena) +
-         (size_t)(arena->runs_end - (const char *)arena);
+  return unit_bytes(arena) - (absent << UNIT_LOG2) + bitmap_bytes(arena) + (size_t)(arena->runs_end - (const char *)arena);
 }
 
 /* If the system took the memory of the units but not their addresses, only the records count. */
@@ -234,14 +227,12 @@ static size_t find_aligned_in_words(const arena_t *arena, size_t units, size_t a
 }
 
 /* The tree quickly finds a stretch that is long enough for an aligned run wherever it begins. If there is none, a shorter one
- * may be aligned by chance. Units that do not begin at a multiple of their size cannot be aligned to several units. */
+ * may be aligned by chance. */
 size_t arena_room_for(const arena_t *arena, size_t units, size_t alignment)
 {
   if (alignment <= 1)
     return span_find(&arena->room, units);
-  size_t base = (uintptr_t)arena->base >> arena->unit_log2;
-  if ((uintptr_t)arena->base & (((size_t)1 << arena->unit_log2) - 1))
-    return SPAN_NONE;
+  size_t base = (uintptr_t)arena->base >> UNIT_LOG2;
   size_t at = span_find(&arena->room, units + alignment - 1);
   if (at != SPAN_NONE)
     return round_up(base + at, alignment) - base;
@@ -257,7 +248,7 @@ size_t arena_room_for(const arena_t *arena, size_t units, size_t alignment)
 
 size_t arena_mapped_room_for(const arena_t *arena, size_t end, size_t units, size_t alignment)
 {
-  size_t base = (uintptr_t)arena->base >> arena->unit_log2, step = max_size(alignment, 1);
+  size_t base = (uintptr_t)arena->base >> UNIT_LOG2, step = max_size(alignment, 1);
   for (size_t at = 0; (at = bits_next_set(arena->room.map, at, end)) < end;) {
     at = round_up(base + at, step) - base;
     if (at + units > end)
@@ -281,7 +272,7 @@ run_t *arena_find(const arena_t *arena, const void *address)
     return NULL;
   run_t *run = run_of(arena, address);
   bool starts = bit_test(arena->start, (size_t)(run - arena->runs)); /* units that are being purged belong to no run */
-  return starts && (size_t)((const char *)address - run->start) < run_bytes(arena, run) ? run : NULL;
+  return starts && (size_t)((const char *)address - run->start) < run_bytes(run) ? run : NULL;
 }
 
 /* A free unit whose descriptor has a start and a size was a large block. Descriptors beyond `committed` may be purged. */

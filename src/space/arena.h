@@ -9,8 +9,7 @@
  *
  *     slot -> | gap | arena | huge, holes | bitmaps | tree | runs[units] | long bitmaps[units] | gap | unit 0 | ... committed |
  *
- * The arena of a small region has all its units from the start. Its records are in front of them in the caller's memory. For
- * memory of the system they are elsewhere, where a write past a block cannot reach them.
+ * An arena in a caller's memory has all its units from the start, with its records in front of them.
  *
  * A unit is free or part of one run. A free unit is dirty (it holds memory) or clean (it reads as zero and costs nothing).
  *
@@ -46,14 +45,13 @@ enum {
 typedef struct arena {
   struct space *space;
   char *base; /* unit 0 */
-  uint32_t unit_log2;
   uint32_t unit_count;
   uint32_t committed; /* units below it are mapped, except holes */
   uint32_t used_end;  /* no unit at or beyond it was ever taken */
   uint32_t dirty_count, dirty_end;
   uint32_t forgotten; /* units that cannot be mapped: neither free nor counted as used */
   run_t *runs;
-  word_t *long_bitmaps; /* long_bitmap_words() for the slab of each unit; NULL if no slab has that many blocks */
+  word_t *long_bitmaps; /* LONG_BITMAP_WORDS for the slab of each unit */
   word_t *dirty, *start;
   span_tree_t room;   /* its map has the free units */
   size_t slot, slots; /* of the window; 0 slots: it is in none */
@@ -101,10 +99,10 @@ size_t arena_mapped_bytes(const arena_t *arena);
 size_t arena_left(const arena_t *arena);
 
 /* Lays out the records of an arena of at most `units` units from `records` on, without touching them. Returns their end. */
-char *arena_lay_out(arena_t *arena, char *records, size_t units, unsigned unit_log2);
+char *arena_lay_out(arena_t *arena, char *records, size_t units);
 
 /* Makes all units of [base, base + units) free; `dirty` if they hold old data. The records must be laid out. */
-void arena_begin(arena_t *arena, char *base, size_t units, unsigned unit_log2, bool dirty);
+void arena_begin(arena_t *arena, char *base, size_t units, bool dirty);
 
 /* Returns the run that holds `address`, or NULL. */
 run_t *arena_find(const arena_t *arena, const void *address);
@@ -120,16 +118,16 @@ size_t arena_mapped_room_for(const arena_t *arena, size_t end, size_t units, siz
 
 static inline size_t unit_of(const arena_t *arena, const void *address)
 {
-  return (uintptr_t)((const char *)address - arena->base) >> arena->unit_log2;
+  return (uintptr_t)((const char *)address - arena->base) >> UNIT_LOG2;
 }
 /* Needs no lock. */
 static inline size_t arena_used_end(const arena_t *arena) { return __atomic_load_n(&arena->used_end, __ATOMIC_RELAXED); }
 static inline word_t *arena_long_bitmap(const arena_t *arena, size_t unit)
 {
-  return arena->long_bitmaps + unit * long_bitmap_words(arena->unit_log2);
+  return arena->long_bitmaps + unit * LONG_BITMAP_WORDS;
 }
-static inline char *arena_end(const arena_t *arena) { return arena->base + ((size_t)arena->unit_count << arena->unit_log2); }
-static inline size_t run_bytes(const arena_t *arena, const run_t *run) { return (size_t)run->units << arena->unit_log2; }
+static inline char *arena_end(const arena_t *arena) { return arena->base + ((size_t)arena->unit_count << UNIT_LOG2); }
+static inline size_t run_bytes(const run_t *run) { return (size_t)run->units << UNIT_LOG2; }
 
 /* Returns the run of a live block. Needs no lock: other bits of the word may change, but not this run's. */
 static inline run_t *run_of(const arena_t *arena, const void *block)

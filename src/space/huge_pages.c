@@ -23,7 +23,7 @@ static void mark_huge(arena_t *arena, size_t from, size_t to, bool huge)
 
 static void wish(arena_t *arena, size_t from, size_t to, bool wanted)
 {
-  os_wish_huge_pages(arena->base + (from << arena->unit_log2), (to - from) << arena->unit_log2, wanted);
+  os_wish_huge_pages(arena->base + (from << UNIT_LOG2), (to - from) << UNIT_LOG2, wanted);
   if (wanted)
     mark_huge(arena, from, to, true);
 }
@@ -36,9 +36,9 @@ static uint32_t open_page(const arena_t *arena) { return __atomic_load_n(&arena-
 
 /* The first write to each block of at most a page touches all pages. Blocks of a few pages, such as tables or database pages,
  * are mostly filled too. Larger ones are unknown. This reads without the bin's lock, so figures may be some blocks behind. */
-READS_BESIDE_OWNER static void count_run(const arena_t *arena, const run_t *run, size_t *filled, size_t *others)
+READS_BESIDE_OWNER static void count_run(const run_t *run, size_t *filled, size_t *others)
 {
-  if (run_kind(run) != RUN_SLAB || run->capacity < run_bytes(arena, run) / FILLED_BLOCK_MOST)
+  if (run_kind(run) != RUN_SLAB || run->capacity < run_bytes(run) / FILLED_BLOCK_MOST)
     *others += run->units;
   else if (run->fresh >= run->capacity - run->capacity / UNTOUCHED_SHARE)
     *filled += run->units;
@@ -50,7 +50,7 @@ static bool is_dense_below(const arena_t *arena, size_t end)
   size_t filled = 0, others = 0;
   for (size_t unit = end - min_size(end, WINDOW_UNITS); unit < end; unit++)
     if (!bit_test(arena->room.map, unit) && bit_test(arena->start, unit))
-      count_run(arena, &arena->runs[unit], &filled, &others);
+      count_run(&arena->runs[unit], &filled, &others);
   return filled >= FILLED_LEAST && others <= OTHERS_MOST;
 }
 
@@ -145,7 +145,7 @@ void huge_pages_note_fork(arena_t *arena) { __atomic_store_n(&arena->forked, tru
 /* The mark is cleared after the page has been split, so that no other thread purges in a page that is still whole. */
 static void split_around(arena_t *arena, const char *address)
 {
-  size_t bytes = (size_t)HUGE_PAGE_UNITS << arena->unit_log2, unit = unit_of(arena, address), page = unit / HUGE_PAGE_UNITS;
+  size_t bytes = (size_t)HUGE_PAGE_UNITS << UNIT_LOG2, unit = unit_of(arena, address), page = unit / HUGE_PAGE_UNITS;
   if ((size_t)(address - arena->base) % bytes == 0 || !huge_pages_may_be(arena, page))
     return;
   os_split_huge_page((char *)(uintptr_t)round_down((uintptr_t)address, os_page_size()));

@@ -90,11 +90,11 @@ static run_t *move_to(run_t *run, size_t units, bool wipes)
   run_t *place = space_take(&space_of_process, units, 1);
   if (!place)
     return NULL;
-  arena_t *arena = arena_of(&space_of_process, place->start), *from = arena_of(&space_of_process, run->start);
-  size_t at = (size_t)(place - arena->runs), bytes = run_bytes(from, run);
+  arena_t *arena = arena_of(&space_of_process, place->start);
+  size_t at = (size_t)(place - arena->runs), bytes = run_bytes(run);
   os_mapped_t mapped = OS_OCCUPIED;
   if (arena_moved_units() + units <= MOVED_MOST && !is_better_copied(run, bytes, place))
-    mapped = os_remap_to(run->start, bytes, place->start, run_bytes(arena, place));
+    mapped = os_remap_to(run->start, bytes, place->start, run_bytes(place));
   if (mapped == OS_NO_MEMORY) {
     lose_place(arena, place);
     return NULL;

@@ -19,10 +19,10 @@ static bool purge_units(arena_t *arena, size_t from, size_t to)
 {
   space_t *space = arena->space;
   arena_begin_purge(arena, from, to);
-  space_sub_dirty(space, to - from);
+  space->dirty_units -= to - from;
   space_note_longest(arena);
   lock_release(&space->lock);
-  char *start = arena->base + (from << arena->unit_log2), *end = arena->base + (to << arena->unit_log2);
+  char *start = arena->base + (from << UNIT_LOG2), *end = arena->base + (to << UNIT_LOG2);
   huge_pages_split(arena, start, end);
   bool purged = os_purge(start, (size_t)(end - start));
   lock_acquire(&space->lock);
@@ -31,9 +31,9 @@ static bool purge_units(arena_t *arena, size_t from, size_t to)
   if (purged) {
     low_water_lessen(&space->low_dirty, to - from);
     space_note_change(space); /* a trim that ran meanwhile has missed these units, and must not be the last */
-    space->purged_bytes += (uint64_t)(to - from) << arena->unit_log2;
+    space->purged_bytes += (uint64_t)(to - from) << UNIT_LOG2;
   } else {
-    space_add_dirty(space, to - from);
+    space->dirty_units += to - from;
     space->purge_failed = true;
   }
   return purged;
@@ -159,7 +159,7 @@ static size_t purge_until(space_t *space, size_t keep, bool trims)
     space->trimmed_at = pass.refused || space->dirty_units ? 0 : before + pass.changes;
   lock_release(&space->lock);
   gate_leave(gate);
-  return purged << space->unit_log2;
+  return purged << UNIT_LOG2;
 }
 
 /* The manager's own free records come first. */
@@ -174,10 +174,7 @@ void space_purge_step(space_t *space, size_t steps)
   gate_leave(gate);
 }
 
-size_t space_purge(space_t *space, size_t keep)
-{
-  return space->purgeable ? purge_until(space, keep >> space->unit_log2, !keep) : 0;
-}
+size_t space_purge(space_t *space, size_t keep) { return space->purgeable ? purge_until(space, keep >> UNIT_LOG2, !keep) : 0; }
 
 void space_purge_at_once(space_t *space) { purge_until(space, space->dirty_most - space->dirty_most / 4, false); }
 

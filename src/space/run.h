@@ -14,9 +14,8 @@ typedef enum run_kind { RUN_NONE, RUN_SLAB, RUN_LARGE, RUN_SPARE, RUN_REGION } r
 
 enum { SHORT_BITMAP_WORDS = 7 };
 
-/* Words for each unit, if a slab of one unit may have more blocks than the short bitmap has bits. */
-static inline size_t long_bitmap_words(unsigned unit_log2) { return ((size_t)1 << unit_log2 >> ALIGNMENT_LOG2) / WORD_BITS; }
-static inline bool needs_long_bitmaps(unsigned unit_log2) { return long_bitmap_words(unit_log2) > SHORT_BITMAP_WORDS; }
+/* For each unit, since a slab of one unit may have more blocks than the short bitmap has bits. */
+#define LONG_BITMAP_WORDS ((UNIT >> ALIGNMENT_LOG2) / WORD_BITS)
 
 typedef struct run {
   uint8_t kind;       /* run_kind_t */

@@ -20,7 +20,7 @@ void space_count_taken(space_t *space, size_t units, past_t past)
   space->used_units += units;
   if (past.dirty && past.dirty < units)
     space->mixed_units += units;
-  space_sub_dirty(space, past.dirty);
+  space->dirty_units -= past.dirty;
   low_water_note(&space->low_dirty, space->dirty_units);
 }
 

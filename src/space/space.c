@@ -15,8 +15,7 @@ enum {
   LONGEST_RUN_UNITS_LIMITED = 64, /* 4 MiB under a limit: a mapping needs no second place to grow, and is returned at once */
   LONGEST_RUN_UNITS_SHORT = 2,    /* 128 KiB if memory is short: a mapping wastes no end of a unit */
   SHORT_LIMIT = 256 << 20,
-  DIRTY_LIMIT_SHARE = 16, /* 1/16 of a limit may be dirty, because the program maps memory too */
-  GUEST_ALIGNMENT = 64    /* of the units of a region that is too small to lose more */
+  DIRTY_LIMIT_SHARE = 16 /* 1/16 of a limit may be dirty, because the program maps memory too */
 };
 
 space_t space_of_process = {.dirty_most = SIZE_MAX};
@@ -46,8 +45,6 @@ bool space_init(void)
   space_t *space = &space_of_process;
   if (!window_init())
     return false;
-  space->unit_log2 = UNIT_LOG2;
-  space->alignment = UNIT;
   space->purgeable = true;
   space->purge_delay_ms = settings.purge_delay_ms;
   space->huge_pages = settings.huge_pages;
@@ -61,49 +58,29 @@ bool space_init(void)
 
 /* ---- regions ---- */
 
-/* A small guest has units that begin at any multiple of 64 bytes: aligning them to their size could waste one of few. The
- * caller's memory holds old data, so every unit is dirty at first. */
-char *space_init_guest(space_t *space, arena_t *arena, void *memory, size_t size, unsigned unit_log2)
+/* The caller's memory holds old data, so every unit is dirty at first. */
+char *space_init_guest(space_t *space, arena_t *arena, void *memory, size_t size)
 {
-  size_t unit = (size_t)1 << unit_log2, alignment = size < 64 * KIB ? GUEST_ALIGNMENT : unit;
-  uintptr_t end = round_down((uintptr_t)memory + size, alignment);
-  *space = (space_t){.fixed = arena, .unit_log2 = unit_log2, .purge_delay_ms = PURGE_NEVER, .dirty_most = SIZE_MAX};
+  uintptr_t end = round_down((uintptr_t)memory + size, UNIT);
+  *space = (space_t){.fixed = arena, .purge_delay_ms = PURGE_NEVER, .dirty_most = SIZE_MAX};
   *arena = (arena_t){.space = space};
   /* as many units as fit with their records */
-  for (size_t units = min_size(size >> unit_log2, SPAN_BITS_MOST); units > 0; units--) {
-    char *records = arena_lay_out(arena, memory, units, unit_log2);
-    if ((uintptr_t)records > end || (end - (uintptr_t)records) >> unit_log2 < units)
+  for (size_t units = min_size(size >> UNIT_LOG2, SPAN_BITS_MOST); units > 0; units--) {
+    char *records = arena_lay_out(arena, memory, units);
+    if ((uintptr_t)records > end || (end - (uintptr_t)records) >> UNIT_LOG2 < units)
       continue;
-    arena_begin(arena, (char *)(end - (units << unit_log2)), units, unit_log2, true);
+    arena_begin(arena, (char *)(end - (units << UNIT_LOG2)), units, true);
     arena->committed = (uint32_t)units;
-    space->alignment = (uint32_t)min_size(unit, (uintptr_t)arena->base & -(uintptr_t)arena->base);
     space->dirty_units = units;
     return records;
   }
   return NULL;
 }
 
-size_t space_region_records(size_t units, unsigned unit_log2)
+size_t space_region_records(size_t units)
 {
   arena_t scratch;
-  return (uintptr_t)arena_lay_out(&scratch, NULL, units, unit_log2);
-}
-
-void space_init_region(space_t *space, arena_t *arena, void *records, void *memory, size_t units, unsigned unit_log2,
-                       bool dirty)
-{
-  size_t unit = (size_t)1 << unit_log2;
-  *space = (space_t){.fixed = arena,
-                     .unit_log2 = unit_log2,
-                     .alignment = (uint32_t)unit,
-                     .purgeable = unit >= os_page_size(),
-                     .purge_delay_ms = PURGE_NEVER,
-                     .dirty_most = SIZE_MAX};
-  *arena = (arena_t){.space = space};
-  arena_lay_out(arena, records, units, unit_log2);
-  arena_begin(arena, memory, units, unit_log2, dirty);
-  arena->committed = (uint32_t)units;
-  space->dirty_units = dirty ? units : 0;
+  return (uintptr_t)arena_lay_out(&scratch, NULL, units);
 }
 
 /* Ended reserves may hold the missing memory, so there is a second attempt without them. */
@@ -117,12 +94,7 @@ bool space_init_slots(space_t *space, size_t units)
     taken = slots_create_arena(space, units, arena_slots_for(units), &arena);
   if (taken != TAKEN)
     return false;
-  *space = (space_t){.fixed = arena,
-                     .unit_log2 = UNIT_LOG2,
-                     .alignment = UNIT,
-                     .purgeable = true,
-                     .purge_delay_ms = PURGE_NEVER,
-                     .dirty_most = SIZE_MAX};
+  *space = (space_t){.fixed = arena, .purgeable = true, .purge_delay_ms = PURGE_NEVER, .dirty_most = SIZE_MAX};
   slots_set(arena->slot, arena->slots, arena);
   return true;
 }
@@ -139,31 +111,13 @@ void space_destroy_slots(space_t *space)
   lock_release(&space_slots_lock);
 }
 
-/* ---- dirty units ---- */
+/* ---- dirty granules ---- */
 
 static size_t unpaid_bytes; /* of all regions: a figure */
 
 size_t space_unpaid_bytes(void) { return __atomic_load_n(&unpaid_bytes, __ATOMIC_RELAXED); }
 
 void space_add_unpaid_bytes(ptrdiff_t bytes) { __atomic_fetch_add(&unpaid_bytes, (size_t)bytes, __ATOMIC_RELAXED); }
-
-COLD void space_add_unpaid(const space_t *space, ptrdiff_t units)
-{
-  space_add_unpaid_bytes((ptrdiff_t)((size_t)units << space->unit_log2));
-}
-
-/* The region of a small budget is charged for the units taken. The process's figures count memory that its free units hold. */
-void space_count_unpaid(space_t *space)
-{
-  space->unpaid = true;
-  space_add_unpaid(space, (ptrdiff_t)space->dirty_units);
-}
-
-void space_forget_unpaid(space_t *space)
-{
-  space_add_unpaid(space, -(ptrdiff_t)space->dirty_units);
-  space->unpaid = false;
-}
 
 /* ---- taking runs ---- */
 
@@ -189,17 +143,16 @@ static run_t *take_units(space_t *space, size_t units, size_t alignment, bool fi
 
 run_t *space_take(space_t *space, size_t units, size_t alignment) { return take_units(space, units, alignment, false); }
 
-/* The charge comes before the memory, so that `held` never exceeds the limit. It is undone if there is no memory. A region
- * whose units are aligned to less than their size cannot serve every alignment, so the next space is tried. */
+/* The charge comes before the memory, so that `held` never exceeds the limit. It is undone if there is no memory. A refused
+ * charge does not end the search: a prepaid region costs nothing. */
 static run_t *take_charged(space_t *space, budget_t *budget, size_t bytes, size_t alignment, bool filled)
 {
+  size_t units = units_for(bytes);
   for (; space; space = space->fallback) {
-    size_t units = space_units(space, bytes), price = space_price(space, units);
-    bool skewed = space->alignment >> space->unit_log2 == 0;
-    /* A refused charge does not end the search: the next space has units of another length, and may charge less. */
-    if ((skewed && alignment > space->alignment) || !budget_charge(budget, price))
+    size_t price = space_price(space, units);
+    if (!budget_charge(budget, price))
       continue;
-    run_t *run = take_units(space, units, space_units(space, alignment), filled);
+    run_t *run = take_units(space, units, units_for(alignment), filled);
     if (run) {
       budget_note_peak(budget);
       return run;
@@ -222,11 +175,11 @@ size_t space_room_left(space_t *space, budget_t *budget)
   size_t room = SIZE_MAX;
   if (space->fixed) {
     lock_acquire(&space->lock);
-    room = span_longest(&space->fixed->room) << space->unit_log2;
+    room = span_longest(&space->fixed->room) << UNIT_LOG2;
     lock_release(&space->lock);
   }
   size_t allowed = space->prepaid ? SIZE_MAX : budget_room(budget);
-  return min_size(room, round_down(allowed, (size_t)1 << space->unit_log2));
+  return min_size(room, round_down(allowed, UNIT));
 }
 
 /* A run of the process's space does not grow beyond the longest one: a mapping serves such blocks better. */
@@ -266,7 +219,7 @@ static void give_units(arena_t *arena, size_t from, size_t to)
   space_note_longest(arena);
   space->used_units -= to - from;
   space_note_change(space);
-  space_add_dirty(space, to - from);
+  space->dirty_units += to - from;
   bool at_once = HAS_SYSTEM && unlikely(space->dirty_units > space->dirty_most) && !space->purge_failed;
   lock_release(&space->lock);
   sleeper_note();
@@ -296,9 +249,9 @@ void space_give_charged(space_t *space, budget_t *budget, run_t *run)
 size_t space_longest_free(space_t *space, size_t room)
 {
   lock_acquire(&space->lock);
-  size_t bytes = span_longest(&space->fixed->room) << space->unit_log2;
+  size_t bytes = span_longest(&space->fixed->room) << UNIT_LOG2;
   lock_release(&space->lock);
-  return space->prepaid ? bytes : min_size(bytes, round_down(room, (size_t)1 << space->unit_log2));
+  return space->prepaid ? bytes : min_size(bytes, round_down(room, UNIT));
 }
 
 void space_shorten(space_t *space, run_t *run, size_t units)
@@ -326,8 +279,8 @@ space_figures_t space_figures(space_t *space)
 {
   lock_acquire(&space->lock);
   size_t unused_units = space->prepaid ? space->fixed->unit_count - space->used_units : 0;
-  space_figures_t f = {.dirty_bytes = space->dirty_units << space->unit_log2,
-                       .unused_bytes = unused_units << space->unit_log2,
+  space_figures_t f = {.dirty_bytes = space->dirty_units << UNIT_LOG2,
+                       .unused_bytes = unused_units << UNIT_LOG2,
                        .purged_bytes = space->purged_bytes};
   lock_release(&space->lock);
   return f;
@@ -359,7 +312,7 @@ static bool ask_arena(arena_t *arena, const void *address, run_ask_fn *ask, void
   lock_acquire(&arena->space->lock);
   run_t *run = arena_find(arena, address);
   if (run)
-    ask(arena, run, context);
+    ask(run, context);
   lock_release(&arena->space->lock);
   return run != NULL;
 }
@@ -375,11 +328,7 @@ bool space_ask_fixed(space_t *space, const void *address, run_ask_fn *ask, void 
   return ask_arena(space->fixed, address, ask, context);
 }
 
-static void note_run(const arena_t *arena, const run_t *run, void *context)
-{
-  (void)arena;
-  *(const run_t **)context = run;
-}
+static void note_run(const run_t *run, void *context) { *(const run_t **)context = run; }
 
 run_t *space_find(const void *address)
 {
@@ -410,7 +359,7 @@ static bool next_in(const arena_t *arena, const char *from, run_wanted_fn *wante
 {
   size_t at = from > arena->base ? unit_of(arena, from - 1) + 1 : 0, end = arena->used_end;
   for (at = bits_next_set(arena->start, at, end); at < end; at = bits_next_set(arena->start, at + 1, end))
-    if (wanted(arena, &arena->runs[at], context))
+    if (wanted(&arena->runs[at], context))
       return true;
   return false;
 }

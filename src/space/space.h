@@ -35,11 +35,9 @@ typedef struct space {
   lock_t lock;
   arena_t *fixed;         /* the only arena of a region, or NULL */
   struct space *fallback; /* where a full region's heap continues, or NULL */
-  uint32_t unit_log2;
-  uint32_t alignment; /* of a run's first address; a unit, or less in a small region */
-  bool prepaid;       /* a region that was charged entirely at its creation */
-  bool purgeable;     /* its memory is the system's, not a caller's */
-  bool purge_failed;  /* the system has refused a purge since the last tick */
+  bool prepaid;           /* a region that was charged entirely at its creation */
+  bool purgeable;         /* its memory is the system's, not a caller's */
+  bool purge_failed;      /* the system has refused a purge since the last tick */
   uint8_t huge_pages;
   bool opens_pages;        /* an arena has opened one (huge_pages.h) */
   uint32_t purge_delay_ms; /* 0: at once; PURGE_NEVER */
@@ -49,7 +47,6 @@ typedef struct space {
   size_t mixed_units;    /* of runs that were taken partly dirty and partly clean; each epoch forgets a 16th */
   uint64_t changes;      /* how often units were given back, purged or unmapped */
   uint64_t trimmed_at;   /* 1 + `changes` + arena_maps() when a trim had returned everything; or 0 */
-  bool unpaid;           /* a region of the system's memory whose dirty units are charged to no budget */
   uint64_t purged_bytes;
   uint64_t epoch_ms; /* the end of the last epoch */
   purge_pass_t pass; /* the purge in steps */
@@ -66,14 +63,12 @@ extern INTERNAL bool space_is_short;
 
 /* Makes a region in the caller's memory [memory, memory+size), with its records in front. Returns the end of the records; the
  * owner may use the memory from there to arena->base. Returns NULL if it is too small for a single unit. */
-char *space_init_guest(space_t *space, arena_t *arena, void *memory, size_t size, unsigned unit_log2);
+char *space_init_guest(space_t *space, arena_t *arena, void *memory, size_t size);
 
-/* Makes a region of `units` units in memory of the system; `dirty` if it holds old data. Its records are elsewhere. */
-void space_init_region(space_t *space, arena_t *arena, void *records, void *memory, size_t units, unsigned unit_log2,
-                       bool dirty);
-size_t space_region_records(size_t units, unsigned unit_log2);
+/* Returns the bytes of the records of `units` units. */
+size_t space_region_records(size_t units);
 
-/* Makes a fully mapped region of `units` units of 64 KiB in slots of the window. Returns false without memory or slots. */
+/* Makes a fully mapped region of `units` units in slots of the window. Returns false without memory or slots. */
 bool space_init_slots(space_t *space, size_t units);
 void space_hide_slots(space_t *space);    /* from then on no query finds it */
 void space_destroy_slots(space_t *space); /* unmaps it; space_destroy_left() retries parts that the system refuses */
@@ -102,7 +97,7 @@ size_t space_longest_free(space_t *space, size_t room);
 /* Returns how many bytes a run could have if the region or budget is nearly full: a hint for a shorter run. */
 size_t space_room_left(space_t *space, budget_t *budget);
 
-static inline size_t space_price(const space_t *space, size_t units) { return space->prepaid ? 0 : units << space->unit_log2; }
+static inline size_t space_price(const space_t *space, size_t units) { return space->prepaid ? 0 : units << UNIT_LOG2; }
 
 /* Give back the run's last units, or add the units behind it. False: these are not free, or there is no memory. */
 void space_shorten(space_t *space, run_t *run, size_t units);
@@ -129,22 +124,6 @@ size_t space_longest_grown(void);
  *
  * The lock is released while units are purged, inside the gate, but not while addresses are mapped or unmapped. Refused units
  * are skipped and retried later. */
-
-/* Count more or fewer units as dirty. Called under the lock. */
-void space_add_unpaid(const space_t *space, ptrdiff_t units);
-void space_add_unpaid_bytes(ptrdiff_t bytes); /* for a region without units */
-static inline void space_add_dirty(space_t *space, size_t units)
-{
-  space->dirty_units += units;
-  if (unlikely(space->unpaid))
-    space_add_unpaid(space, (ptrdiff_t)units);
-}
-static inline void space_sub_dirty(space_t *space, size_t units)
-{
-  space->dirty_units -= units;
-  if (unlikely(space->unpaid))
-    space_add_unpaid(space, -(ptrdiff_t)units);
-}
 
 /* Call it after the free units of the arena have changed, under the lock. */
 void space_note_longest(const arena_t *arena);
@@ -197,10 +176,8 @@ typedef struct space_figures {
 } space_figures_t;
 space_figures_t space_figures(space_t *space);
 
-/* The dirty units of a region count as held without a charge from space_count_unpaid() to space_forget_unpaid().
- * space_unpaid_bytes() returns the bytes of all such units. */
-void space_count_unpaid(space_t *space);
-void space_forget_unpaid(space_t *space);
+/* Count memory of regions of granules that is free, holds something and is charged to no budget. */
+void space_add_unpaid_bytes(ptrdiff_t bytes);
 size_t space_unpaid_bytes(void);
 
 /* Bytes of the arenas of the process's space, including the class map. `advised` are in requested huge pages. */
@@ -212,8 +189,8 @@ arena_figures_t space_arena_figures(void);
 /* Returns the run that holds any address of the window, or NULL. It may end at once unless the caller owns a block there. */
 run_t *space_find(const void *address);
 
-/* Calls `ask` with the run and its arena, under the lock of their space. Returns false if there is none. */
-typedef void run_ask_fn(const arena_t *arena, const run_t *run, void *context);
+/* Calls `ask` with the run, under the lock of their space. Returns false if there is none. */
+typedef void run_ask_fn(const run_t *run, void *context);
 bool space_ask(const void *address, run_ask_fn *ask, void *context);
 bool space_ask_fixed(space_t *space, const void *address, run_ask_fn *ask, void *context);
 
@@ -223,20 +200,19 @@ bool space_had_run_fixed(space_t *space, const void *address);
 
 /* For walks: finds the run with the lowest address at or above `from` that is `wanted`. The run only stays while the lock is
  * held, so `wanted` is called under it and stores what it needs. Returns false if there is none. */
-typedef bool run_wanted_fn(const arena_t *arena, const run_t *run, void *context);
+typedef bool run_wanted_fn(const run_t *run, void *context);
 bool space_next_run(space_t *space, const void *from, run_wanted_fn *wanted, void *context);
 
 /* Returns the longest free stretch of the process's arena in a slot. */
 size_t space_longest_in(size_t slot);
 
-static inline size_t units_for(size_t bytes, unsigned unit_log2) { return (bytes + ((size_t)1 << unit_log2) - 1) >> unit_log2; }
-static inline size_t space_units(const space_t *space, size_t bytes) { return units_for(bytes, space->unit_log2); }
+static inline size_t units_for(size_t bytes) { return (bytes + UNIT - 1) >> UNIT_LOG2; }
 
 /* Returns the arena of a block, which is in an arena of the space or of its fallback. */
 static inline arena_t *arena_of(const space_t *space, const void *block)
 {
   const arena_t *fixed = space->fixed;
-  if (!HAS_SYSTEM || (fixed && (uintptr_t)block - (uintptr_t)fixed->base < (uintptr_t)fixed->unit_count << fixed->unit_log2))
+  if (!HAS_SYSTEM || (fixed && (uintptr_t)block - (uintptr_t)fixed->base < (uintptr_t)fixed->unit_count << UNIT_LOG2))
     return space->fixed;
   return (arena_t *)(round_down((uintptr_t)block, SLOT) + ARENA_GAP);
 }

@@ -61,10 +61,10 @@ static void forget_moved(arena_t *arena, size_t from, size_t to)
 
 static char *huge_page_start(const arena_t *arena, size_t page)
 {
-  return arena->base + ((page * HUGE_PAGE_UNITS) << arena->unit_log2);
+  return arena->base + ((page * HUGE_PAGE_UNITS) << UNIT_LOG2);
 }
 
-static size_t huge_pages_bytes(const arena_t *arena, size_t pages) { return pages * HUGE_PAGE_UNITS << arena->unit_log2; }
+static size_t huge_pages_bytes(size_t pages) { return pages * HUGE_PAGE_UNITS << UNIT_LOG2; }
 
 static bool page_is_idle(const arena_t *arena, size_t page)
 {
@@ -86,7 +86,7 @@ static bool make_holes(arena_t *arena, size_t most)
       continue;
     if (!most || hole_stretches >= HOLES_MOST)
       return false;
-    if (refusals_unmap(huge_page_start(arena, page), huge_pages_bytes(arena, next - page))) {
+    if (refusals_unmap(huge_page_start(arena, page), huge_pages_bytes(next - page))) {
       huge_pages_unmap(arena, page * HUGE_PAGE_UNITS, next * HUGE_PAGE_UNITS);
       mark_holes(arena, page, next, true);
       forget_moved(arena, page * HUGE_PAGE_UNITS, next * HUGE_PAGE_UNITS);
@@ -111,8 +111,8 @@ static void count_map(void) { __atomic_fetch_add(&maps, 1, __ATOMIC_RELAXED); }
 static os_mapped_t commit(arena_t *arena, size_t end)
 {
   os_mapped_t mapped = arena_map_records(arena, end);
-  char *start = arena->base + ((size_t)arena->committed << arena->unit_log2);
-  size_t bytes = (end - arena->committed) << arena->unit_log2;
+  char *start = arena->base + ((size_t)arena->committed << UNIT_LOG2);
+  size_t bytes = (end - arena->committed) << UNIT_LOG2;
   if (mapped == OS_MAPPED)
     mapped = refusals_map_at(start, bytes);
   if (mapped != OS_MAPPED)
@@ -138,7 +138,7 @@ static taken_t grow(arena_t *arena, size_t end)
   size_t more = arena->committed / COMMIT_SHARE, limit = os_memory_limit;
   more = min_size(max_size(more, COMMIT_LEAST_UNITS), COMMIT_MOST_UNITS);
   if (limit != SIZE_MAX)
-    more = min_size(more, limit / COMMIT_LIMIT_SHARE >> arena->unit_log2);
+    more = min_size(more, limit / COMMIT_LIMIT_SHARE >> UNIT_LOG2);
   else if (huge_pages_are_wanted(arena, end + more))
     more = round_up(end + more, HUGE_PAGE_UNITS) - end;
   os_mapped_t mapped = arena->refused ? OS_NO_MEMORY : commit(arena, min_size(end + more, arena->unit_count));
@@ -174,7 +174,7 @@ static inline taken_t begin_run(arena_t *arena, size_t at, size_t units, run_t *
   *past = occupy(arena, at, at + units);
   run->units = (uint32_t)units;
   run->size = 0;
-  run->start = arena->base + (at << arena->unit_log2);
+  run->start = arena->base + (at << UNIT_LOG2);
   run->zeroed = past->dirty == 0;
   run->fresh = (uint32_t)past->dirty;
   run_become(run, RUN_NONE, NULL);
@@ -196,7 +196,7 @@ static taken_t fill_holes(arena_t *arena, size_t from, size_t to)
   size_t end = (to + HUGE_PAGE_UNITS - 1) / HUGE_PAGE_UNITS, page = bits_next_set(arena->holes, from / HUGE_PAGE_UNITS, end);
   while (page < end) {
     size_t next = bits_next_clear(arena->holes, page, end);
-    os_mapped_t mapped = refusals_map_at(huge_page_start(arena, page), huge_pages_bytes(arena, next - page));
+    os_mapped_t mapped = refusals_map_at(huge_page_start(arena, page), huge_pages_bytes(next - page));
     if (mapped == OS_NO_MEMORY)
       return NO_MEMORY;
     mark_holes(arena, page, next, false);
@@ -275,7 +275,7 @@ static void set_dirty(arena_t *arena, size_t from, size_t to)
 void arena_give_unmapped(arena_t *arena, size_t from, size_t to)
 {
   forget_moved(arena, from, to);
-  if (os_map_at(arena->base + (from << arena->unit_log2), (to - from) << arena->unit_log2) == OS_MAPPED) {
+  if (os_map_at(arena->base + (from << UNIT_LOG2), (to - from) << UNIT_LOG2) == OS_MAPPED) {
     count_map();
     huge_pages_map(arena, from, to);
     span_set(&arena->room, from, to);
@@ -366,9 +366,9 @@ static size_t end_of_use(const arena_t *arena)
 
 bool arena_unmap_idle(arena_t *arena, size_t most_holes)
 {
-  size_t page_units = max_size(os_page_size() >> arena->unit_log2, 1), end = round_up(end_of_use(arena), page_units);
+  size_t page_units = max_size(os_page_size() >> UNIT_LOG2, 1), end = round_up(end_of_use(arena), page_units);
   size_t units = arena->committed - end, pages = (end + HUGE_PAGE_UNITS - 1) / HUGE_PAGE_UNITS;
-  bool unmapped = !units || refusals_unmap(arena->base + (end << arena->unit_log2), units << arena->unit_log2);
+  bool unmapped = !units || refusals_unmap(arena->base + (end << UNIT_LOG2), units << UNIT_LOG2);
   if (units && unmapped) {
     arena->committed = (uint32_t)end;
     if (arena->holes) {

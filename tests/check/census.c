@@ -17,7 +17,7 @@ static void *map_memory(size_t bytes)
 }
 
 static size_t pages_for(size_t words) { return round_up(words * sizeof(word_t) + 1, os_page_size()); }
-static size_t block_words(const arena_t *arena) { return (size_t)arena->used_end * long_bitmap_words(arena->unit_log2); }
+static size_t block_words(const arena_t *arena) { return (size_t)arena->used_end * LONG_BITMAP_WORDS; }
 static size_t census_bytes(const arena_t *arena) { return pages_for(block_words(arena) + arena->used_end / WORD_BITS + 1); }
 
 /* There are few arenas, so they are searched one by one. */
@@ -68,7 +68,7 @@ static census_t *census_around(const space_t *space, const void *address)
   census_t *census = census_of(arena_of(space, address));
   if (!census)
     return NULL;
-  size_t unit = (size_t)((const char *)address - census->arena->base) >> census->arena->unit_log2;
+  size_t unit = (size_t)((const char *)address - census->arena->base) >> UNIT_LOG2;
   return unit < census->arena->used_end && !bit_test(census->arena->room.map, unit) ? census : NULL;
 }
 
@@ -94,7 +94,7 @@ void census_block(const bin_t *bin, const void *block, const char *name)
   expect(offset % bin->block_size == 0 && index < slab->capacity, name, "an entry points inside a block", block);
   expect(index < slab->fresh, "S2", "an entry is a block beyond the fresh mark", block);
   expect(!bit_test(slab->bitmap, index), "S2", "an entry is a block that is free in its slab", block);
-  word_t *seen = census->blocks + (size_t)(slab - census->arena->runs) * long_bitmap_words(census->arena->unit_log2);
+  word_t *seen = census->blocks + (size_t)(slab - census->arena->runs) * LONG_BITMAP_WORDS;
   expect(!bit_test(seen, index), "S2", "a block is in two magazines, or twice in one", block);
   bit_set(seen, index);
 }

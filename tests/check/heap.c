@@ -24,7 +24,7 @@ static size_t check_bins(const heap_t *heap)
     check_bin_lists(bin);
     for (unsigned list = 0; list < SLAB_LISTS; list++)
       for (run_t *slab = bin->slabs[list]; slab; slab = slab->next)
-        charged += is_prepaid(bin->space, slab) ? 0 : run_bytes(arena_of(bin->space, slab->start), slab);
+        charged += is_prepaid(bin->space, slab) ? 0 : run_bytes(slab);
   }
   return charged;
 }
@@ -42,7 +42,7 @@ static void add_large_runs(const heap_t *heap, large_t *sum)
     expect((run->kind == RUN_LARGE || run->kind == RUN_SPARE) && run->owner == heap, "H3",
            "the list has a run that is not the heap's", run);
     expect(run->previous == previous, "H3", "the list of large runs does not lead back", run->start);
-    size_t held = run_bytes(arena_of(heap->space, run->start), run);
+    size_t held = run_bytes(run);
     expect(run->size && run->size <= held, "H3", "a large block is larger than its run", run->start);
     sum->charged += is_prepaid(heap->space, run) ? 0 : held;
     sum->held += held;
@@ -116,7 +116,7 @@ static size_t record_runs(const heap_t *heap)
   const arena_t *arena = heap_own_arena(heap);
   size_t bytes = 0, unit = 0;
   for (run_t *run; arena && (run = run_from(arena, unit)) != NULL; unit = unit_behind(arena, run))
-    bytes += run->kind == RUN_REGION ? run_bytes(arena, run) : 0;
+    bytes += run->kind == RUN_REGION ? run_bytes(run) : 0;
   return bytes;
 }
 
@@ -146,13 +146,13 @@ static size_t check_granular(heap_t *heap)
   for (size_t i = 0; i < g->count; i++) {
     bool used = bit_test(g->used, i / GRANULE_PAGE), free = bit_test(g->map, i) && bit_test(g->map, i + 1);
     const char *granule = heap->region.base + i * GRANULE;
-    bool filled = used || heap_is_guest(heap) || bit_test(heap->region.dirty, i / GRANULE_PAGE);
+    bool filled = used || heap_is_guest(heap) || heap->region.pinned || bit_test(heap->region.dirty, i / GRANULE_PAGE);
     held += used ? GRANULE : 0;
     expect(!heap_is_checked(heap) || !filled || !free || is_dead(granule, GRANULE), "G2", "a free granule has been written to",
            granule);
   }
   expect(budget_held(&heap->budget) >= held, "G1", "less is charged than the used pages have", heap);
-  return held;
+  return heap->region.prepaid ? 0 : held;
 }
 
 /* H2. What was counted has come from lists, and the rest is added here. */

@@ -100,7 +100,7 @@ static void check_runs(const arena_t *arena)
     expect(run->units && end <= arena->used_end, "A2", "a run has no units, or too many", run->start);
     expect(bits_next_set(arena->room.map, at, end) == end, "A2", "a run reaches into free units", run->start);
     expect(bits_next_set(arena->start, at + 1, end) == end, "A2", "a run starts inside another", run->start);
-    expect(run->start == arena->base + (at << arena->unit_log2), "A2", "a run is not where its descriptor is", run->start);
+    expect(run->start == arena->base + (at << UNIT_LOG2), "A2", "a run is not where its descriptor is", run->start);
   }
   expect(bits_next_clear(arena->room.map, unit, arena->unit_count) == arena->unit_count, "A2",
          "a unit behind the last run is in use", arena);
@@ -138,10 +138,10 @@ static void check_purged(const run_t *slab, size_t size)
 static void check_slab(const arena_t *arena, const run_t *slab)
 {
   const bin_t *bin = slab->owner;
-  expect(run_bytes(arena, slab) >= bin->block_size && slab->size_class == bin->size_class, "S1", "a slab is not like its bin's",
+  expect(run_bytes(slab) >= bin->block_size && slab->size_class == bin->size_class, "S1", "a slab is not like its bin's",
          slab->start);
   size_t most = arena->long_bitmaps ? SIZE_MAX : SHORT_BITMAP_WORDS * WORD_BITS;
-  expect_count(slab->capacity, min_size(run_bytes(arena, slab) / bin->block_size, most), "S1", "capacity of a slab");
+  expect_count(slab->capacity, min_size(run_bytes(slab) / bin->block_size, most), "S1", "capacity of a slab");
   expect_count(slab->free_count, bits_count(slab->bitmap, 0, slab->capacity), "S1", "free blocks of a slab");
   expect(slab->settled <= slab->free_count, "S3", "more settled blocks than free ones", slab->start);
   expect(!slab->purged || slab->settled, "S3", "a slab with purged parts has no settled block", slab->start);
@@ -185,7 +185,7 @@ static void check_arena_contents(const arena_t *arena)
   const char *mapped = is_in_map(arena) ? window_slot(arena->slot) : arena->base;
   size_t unit = 0;
   for (run_t *run; (run = run_from(arena, unit)) != NULL; unit = unit_behind(arena, run)) {
-    const char *end = run->start + run_bytes(arena, run);
+    const char *end = run->start + run_bytes(run);
     expect(run->kind == RUN_SLAB || run->kind == RUN_LARGE || run->kind == RUN_SPARE || run->kind == RUN_REGION, "A2",
            "a run is of no kind", run->start);
     expect(run->owner || run->kind == RUN_REGION, "A2", "a run has no owner", run->start);
@@ -195,7 +195,7 @@ static void check_arena_contents(const arena_t *arena)
     check_map_of_run(arena, run, end);
     mapped = end;
   }
-  check_map_of_free(arena, mapped, arena->base + ((size_t)arena->unit_count << arena->unit_log2));
+  check_map_of_free(arena, mapped, arena->base + ((size_t)arena->unit_count << UNIT_LOG2));
 }
 
 /* The sets come first: the runs are found by them. */

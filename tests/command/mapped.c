@@ -61,7 +61,7 @@ static void begin_thread(void *(*run)(void *), void *argument)
 
 static void make_heaps(void)
 {
-  static _Alignas(64) char buffer[1 << 20], small_buffer[1 << 16];
+  static _Alignas(64) char buffer[10 << 20], small_buffer[1 << 16];
   static const size_t sizes[] = {64, 208, 1008, 4000};
   fill(make("slabs", (pool_heap_options_t){0}), 1024, 1000, 4);
   fill(heaps[0], 3000, 16, 2);
@@ -69,7 +69,7 @@ static void make_heaps(void)
   fill(make("bounded", (pool_heap_options_t){.budget = 64 << 20}), 2000, 500, 3);
   fill(make("granules", (pool_heap_options_t){.budget = 256 << 10}), 300, 300, 5);
   fill(make("kept", (pool_heap_options_t){.budget = 1 << 20}), 1000, 200, 3);
-  fill(make("units", (pool_heap_options_t){.reserve = 4 << 20}), 2000, 250, 4);
+  fill(make("units", (pool_heap_options_t){.reserve = 12 << 20}), 2000, 250, 4);
   fill(make("reserve", (pool_heap_options_t){.reserve = 16 << 20}), 3000, 900, 2);
   fill(make("guest", (pool_heap_options_t){.memory = small_buffer, .memory_size = sizeof small_buffer}), 100, 100, 3);
   fill(

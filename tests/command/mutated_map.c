@@ -48,7 +48,7 @@ static void make_heaps(void)
   heaps[0] = pool_heap_create(&(pool_heap_options_t){.name = "slabs"});
   heaps[1] = pool_heap_create(&(pool_heap_options_t){.name = "bounded", .budget = 32 << 20});
   heaps[2] = pool_heap_create(&(pool_heap_options_t){.name = "granules", .budget = 1 << 20});
-  heaps[3] = pool_heap_create(&(pool_heap_options_t){.name = "units", .reserve = 2 << 20});
+  heaps[3] = pool_heap_create(&(pool_heap_options_t){.name = "units", .reserve = 9 << 20});
   heaps[4] = pool_heap_create(&(pool_heap_options_t){.name = "guest", .memory = buffer, .memory_size = sizeof buffer});
   heaps[5] = pool_heap_default();
   heaps[6] = pool_heap_create(&(pool_heap_options_t){.name = "checked", .flags = POOL_HEAP_CHECKED});

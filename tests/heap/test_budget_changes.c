@@ -60,7 +60,7 @@ static void budget_of_a_heap_without_one(void **state)
 static void lowered_beside_idle_children(void **state)
 {
   (void)state;
-  static const pool_heap_options_t kinds[] = {{0}, {.budget = 4 << 20}, {.budget = 40 << 20}, {.flags = POOL_HEAP_CHECKED}};
+  static const pool_heap_options_t kinds[] = {{0}, {.budget = 16 << 20}, {.budget = 40 << 20}, {.flags = POOL_HEAP_CHECKED}};
   for (size_t i = 0; i < COUNT_OF(kinds); i++) {
     pool_heap_options_t options = kinds[i];
     pool_heap_t *top = heap_with((pool_heap_options_t){.budget = 64 << 20}),

@@ -168,7 +168,7 @@ static void json_says_the_same(void **state)
                                               {.flags = POOL_HEAP_ZERO_ON_FREE},
                                               {.memory = buffer, .memory_size = sizeof buffer},
                                               {.reserve = 24 << 20},
-                                              {.reserve = 1 << 20}};
+                                              {.reserve = 400 << 10}};
   json_needed();
   for (size_t i = 0; i < COUNT_OF(kinds); i++)
     say_the_same(heap_with(kinds[i]));

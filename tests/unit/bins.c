@@ -7,9 +7,9 @@ bin_t bin;
 depot_t depots[DEPOT_SHARDS];
 budget_t budget;
 
-void pool_new(unsigned c, unsigned unit_log2, size_t bytes)
+void class_new(unsigned c)
 {
-  region_t *region = region_new(unit_log2, bytes);
+  region_t *region = region_new(REGION_BYTES);
   os_fake_heal();
   due_leave(&bin); /* the one of the test before */
   budget = (budget_t){0};
@@ -22,8 +22,6 @@ void pool_new(unsigned c, unsigned unit_log2, size_t bytes)
                                .depots = depots,
                                .purges = true});
 }
-
-void class_new(unsigned c) { pool_new(c, UNIT_LOG2, REGION_BYTES); }
 
 void **fill(void **floor, void *const *blocks, size_t count)
 {

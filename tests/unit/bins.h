@@ -14,8 +14,7 @@ extern bin_t bin;
 extern depot_t depots[DEPOT_SHARDS];
 extern budget_t budget;
 
-void pool_new(unsigned c, unsigned unit_log2, size_t bytes); /* anew in `bin` */
-void class_new(unsigned c);                                  /* in a region of the usual size */
+void class_new(unsigned c); /* anew in `bin` */
 
 void **fill(void **floor, void *const *blocks, size_t count); /* a magazine from its floor up */
 void take_all(void **blocks, size_t count);                   /* so many of them */

@@ -7,9 +7,9 @@ run_t *take(space_t *space, size_t units)
   static int owner;
   run_t *run = space_take(space, units, 1);
   must(run && run->units == units);
-  must(!run->zeroed || all_zero(run->start, units << space->unit_log2));
+  must(!run->zeroed || all_zero(run->start, units << UNIT_LOG2));
   run_become(run, RUN_LARGE, &owner);
-  memset(run->start, 7, units << space->unit_log2);
+  memset(run->start, 7, units << UNIT_LOG2);
   return run;
 }
 

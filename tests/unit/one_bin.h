@@ -20,7 +20,7 @@ static magazines_t magazines;
 
 static void all_new(unsigned c)
 {
-  region_t *region = region_new(UNIT_LOG2, REGION_BYTES);
+  region_t *region = region_new(REGION_BYTES);
   os_fake_heal();
   budget = (budget_t){0};
   memset(depots, 0, sizeof depots);

@@ -4,7 +4,7 @@
 #include "os_fake.h"
 #include "unit.h"
 
-region_t *region_new(unsigned unit_log2, size_t bytes)
+region_t *region_new(size_t bytes)
 {
   static _Alignas(64) char memory[REGION_BYTES];
   static region_t region;
@@ -12,6 +12,6 @@ region_t *region_new(unsigned unit_log2, size_t bytes)
   must(manager_ready());
   memset(memory, 0x5a, bytes); /* nothing may count on zeroes */
   must(bytes <= sizeof memory);
-  must(space_init_guest(&region.space, &region.arena, memory, bytes, unit_log2));
+  must(space_init_guest(&region.space, &region.arena, memory, bytes));
   return &region;
 }

@@ -12,7 +12,7 @@ typedef struct region {
   arena_t arena;
 } region_t;
 
-/* Empties the one region there is and returns it, cut into units of this size. */
-region_t *region_new(unsigned unit_log2, size_t bytes);
+/* Empties the one region there is and returns it. */
+region_t *region_new(size_t bytes);
 
 #endif

@@ -11,22 +11,18 @@ static void laid_out(void **state)
 {
   static const size_t sizes[] = {1, 2, 63, 64, 65, 127, 1000, 16384, 100000, SPAN_BITS_MOST};
   (void)state;
-  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-    for (unsigned bitmaps = 0; bitmaps < 2; bitmaps++) {
-      arena_t arena;
-      size_t units = sizes[i], words = (units + 63) / 64;
-      char *records = (char *)(1 << 20) + 8 * i, *end = arena_lay_out(&arena, records, units, bitmaps ? UNIT_LOG2 : 12);
-      assert_true((char *)arena.room.map >= records && arena.dirty == arena.room.map + words &&
-                  arena.start == arena.dirty + words);
-      assert_true(arena.room.node >= arena.start + words &&
-                  (char *)arena.runs >= (char *)(arena.room.node + span_tree_words(units)));
-      assert_int_equal((uintptr_t)arena.runs % 64, 0);
-      assert_int_equal(arena.long_bitmaps != NULL, bitmaps);
-      const char *last =
-        bitmaps ? (char *)(arena.long_bitmaps + units * long_bitmap_words(UNIT_LOG2)) : (char *)(arena.runs + units);
-      assert_true(!bitmaps || (char *)arena.long_bitmaps >= (char *)(arena.runs + units));
-      assert_ptr_equal(end, last);
-    }
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    arena_t arena;
+    size_t units = sizes[i], words = (units + 63) / 64;
+    char *records = (char *)(1 << 20) + 8 * i, *end = arena_lay_out(&arena, records, units);
+    assert_true((char *)arena.room.map >= records && arena.dirty == arena.room.map + words &&
+                arena.start == arena.dirty + words);
+    assert_true(arena.room.node >= arena.start + words &&
+                (char *)arena.runs >= (char *)(arena.room.node + span_tree_words(units)));
+    assert_int_equal((uintptr_t)arena.runs % 64, 0);
+    assert_true((char *)arena.long_bitmaps >= (char *)(arena.runs + units));
+    assert_ptr_equal(end, arena.long_bitmaps + units * LONG_BITMAP_WORDS);
+  }
 }
 
 /* Everything of the arena is inside its slots, with gaps in front of the records and behind each part. */
@@ -45,14 +41,14 @@ static void in_its_slots(void *argument)
     must(slots == arena_slots_for(arena->unit_count) && arena_end(arena) <= window_slot(i + slots));
     must(slots == 1 || arena_end(arena) > window_slot(i + slots - 1));
     const char *runs_end = (char *)(arena->runs + arena->unit_count),
-               *bitmaps_end = (char *)(arena->long_bitmaps + arena->unit_count * long_bitmap_words(UNIT_LOG2));
+               *bitmaps_end = (char *)(arena->long_bitmaps + arena->unit_count * LONG_BITMAP_WORDS);
     must((char *)arena->long_bitmaps >= runs_end + 32 * KIB && (uintptr_t)arena->long_bitmaps % (64 * KIB) == 0);
     must(arena->base >= bitmaps_end + 64 * KIB && (uintptr_t)arena->base % (2 * MIB) == 0);
     must(arena_commit_all(arena) == TAKEN && arena->committed == arena->unit_count);
     must(arena->runs_end >= runs_end && arena->runs_end <= (char *)arena->long_bitmaps);
     must(arena->long_bitmaps_end >= bitmaps_end && arena->long_bitmaps_end + 32 * KIB <= arena->base);
     arena->runs[arena->unit_count - 1].units = 1;
-    arena->long_bitmaps[arena->unit_count * long_bitmap_words(UNIT_LOG2) - 1] = 1;
+    arena->long_bitmaps[arena->unit_count * LONG_BITMAP_WORDS - 1] = 1;
     arena_end(arena)[-1] = 1;
     arena_destroy(arena);
     must(os_fake.mapped_bytes == mapped);
@@ -105,7 +101,7 @@ static size_t committed_for(size_t units, size_t limit)
   past_t past;
   run_t *run;
   must(arena_take(arena, units, 1, &run, &past) == TAKEN && arena->committed >= units);
-  run->start[0] = run->start[run_bytes(arena, run) - 1] = 1;
+  run->start[0] = run->start[run_bytes(run) - 1] = 1;
   return arena->committed - units;
 }
 
@@ -127,7 +123,7 @@ static void mapped_in_steps(void *argument)
     committed = arena->committed;
     must((char *)(arena->runs + committed) <= arena->runs_end &&
          arena->runs_end <= (char *)(arena->runs + committed) + 32 * KIB + os_fake.page_size);
-    must(arena->long_bitmaps_end >= (char *)(arena->long_bitmaps + committed * long_bitmap_words(UNIT_LOG2)));
+    must(arena->long_bitmaps_end >= (char *)(arena->long_bitmaps + committed * LONG_BITMAP_WORDS));
   }
   must(taken == arena->unit_count && committed == taken && steps < taken / 30);
   arena_destroy(arena);
@@ -181,7 +177,7 @@ static void cut_by_a_mapping(void *argument)
   bring_up(1);
   arena_t *arena = create(0, 0);
   char *places[] = {arena->base + AT * UNIT, (char *)(arena->runs + AT),
-                    (char *)(arena->long_bitmaps + AT * long_bitmap_words(UNIT_LOG2))};
+                    (char *)(arena->long_bitmaps + AT * LONG_BITMAP_WORDS)};
   char *at = (char *)round_down((uintptr_t)places[*where], 4096),
        *there = mmap(at, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   must(there == at);

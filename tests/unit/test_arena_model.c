@@ -82,7 +82,7 @@ static void model_purge(model_t *model)
 static size_t record_bytes(const arena_t *arena)
 {
   must(arena->runs_end >= (char *)(arena->runs + arena->committed));
-  must(arena->long_bitmaps_end >= (char *)(arena->long_bitmaps + arena->committed * long_bitmap_words(UNIT_LOG2)));
+  must(arena->long_bitmaps_end >= (char *)(arena->long_bitmaps + arena->committed * LONG_BITMAP_WORDS));
   return (size_t)(arena->runs_end - (const char *)arena) + (size_t)(arena->long_bitmaps_end - (char *)arena->long_bitmaps);
 }
 
@@ -115,7 +115,7 @@ static void model_unmap_idle(model_t *model)
     all_idle_is_unmapped(arena, end);
   must(os_fake.mapped_bytes == mapped - (units - mapped_units(arena)) * UNIT - (records - record_bytes(arena)));
   must(arena->committed == committed ||
-       arena->long_bitmaps_end <= (char *)(arena->long_bitmaps + end * long_bitmap_words(UNIT_LOG2)) + 32 * KIB + 4 * KIB);
+       arena->long_bitmaps_end <= (char *)(arena->long_bitmaps + end * LONG_BITMAP_WORDS) + 32 * KIB + 4 * KIB);
   for (size_t at = round_up(end, 64); at < committed; at++) /* of no kind, or as it was */
     must(arena->runs[at].kind == RUN_NONE);
 }
@@ -124,7 +124,7 @@ static void model_ask(model_t *model)
 {
   for (size_t i = 0; i < RUNS; i++) {
     const run_t *run = model->runs[i];
-    const char *end = run ? run->start + run_bytes(model->arena, run) : NULL;
+    const char *end = run ? run->start + run_bytes(run) : NULL;
     must(!run || (arena_find(model->arena, run->start) == run && arena_find(model->arena, end - 1) == run &&
                   arena_find(model->arena, end) != run));
     must(!run || (run_of(model->arena, end - 1) == run && !arena_had_run(model->arena, run->start)));

@@ -13,20 +13,20 @@ typedef struct drawn {
 } drawn_t;
 
 /* An arena of records alone, whose units are nowhere. */
-static void draw(drawn_t *drawn, size_t units, uintptr_t base, unsigned unit_log2)
+static void draw(drawn_t *drawn, size_t units, uintptr_t base)
 {
   arena_t scratch;
-  size_t bytes = (uintptr_t)arena_lay_out(&scratch, NULL, units, 12);
+  size_t bytes = (uintptr_t)arena_lay_out(&scratch, NULL, units);
   *drawn = (drawn_t){0};
-  arena_lay_out(&drawn->arena, memory_for(bytes), units, 12);
-  arena_begin(&drawn->arena, (char *)base, units, unit_log2, false);
+  arena_lay_out(&drawn->arena, memory_for(bytes), units);
+  arena_begin(&drawn->arena, (char *)base, units, false);
   drawn->arena.committed = (uint32_t)units;
 }
 
 static void erase(drawn_t *drawn)
 {
   arena_t scratch;
-  size_t bytes = (uintptr_t)arena_lay_out(&scratch, NULL, drawn->arena.unit_count, 12);
+  size_t bytes = (uintptr_t)arena_lay_out(&scratch, NULL, drawn->arena.unit_count);
   os_unmap(drawn->arena.room.map, round_up(bytes + 1, os_page_size()));
 }
 
@@ -40,7 +40,7 @@ static bool fits(const drawn_t *drawn, size_t at, size_t units)
 
 static size_t first_fit(const drawn_t *drawn, size_t units, size_t alignment)
 {
-  size_t base = (uintptr_t)drawn->arena.base >> drawn->arena.unit_log2;
+  size_t base = (uintptr_t)drawn->arena.base >> UNIT_LOG2;
   for (size_t at = 0; at < drawn->arena.unit_count; at++)
     if ((base + at) % alignment == 0 && fits(drawn, at, units))
       return at;
@@ -66,8 +66,8 @@ static run_t *take_drawn(drawn_t *drawn, size_t units, size_t alignment)
   size_t at = (size_t)(run - drawn->arena.runs);
   assert_true(alignment > 1 || at == expected);
   assert_true(fits(drawn, at, units) && run->units == units && run->kind == RUN_NONE);
-  assert_ptr_equal(run->start, drawn->arena.base + (at << drawn->arena.unit_log2));
-  assert_int_equal((uintptr_t)run->start % (alignment << drawn->arena.unit_log2), 0);
+  assert_ptr_equal(run->start, drawn->arena.base + (at << UNIT_LOG2));
+  assert_int_equal((uintptr_t)run->start % (alignment << UNIT_LOG2), 0);
   set_used(drawn, at, units, true);
   return run;
 }
@@ -89,7 +89,7 @@ static void the_lowest_that_fits(void **state)
     drawn_t drawn;
     run_t *runs[RUNS] = {0};
     size_t units = 1 + dice_below(&dice, UNITS_MOST), longest = 1 + dice_below(&dice, 100);
-    draw(&drawn, units, (1 + dice_below(&dice, 1000)) << UNIT_LOG2, UNIT_LOG2);
+    draw(&drawn, units, (1 + dice_below(&dice, 1000)) << UNIT_LOG2);
     for (size_t i = 0; i < 600; i++) {
       run_t **run = &runs[dice_below(&dice, RUNS)];
       if (*run) {
@@ -111,7 +111,7 @@ static void aligned_where_it_can_be(void **state)
   for (size_t gaps = 0; gaps < 256; gaps++)
     for (size_t base = 32; base < 40; base++) {
       drawn_t drawn;
-      draw(&drawn, 70, base << 12, 12);
+      draw(&drawn, 70, base << UNIT_LOG2);
       run_t *runs[8];
       for (size_t i = 0; i < 8; i++)
         runs[i] = take_drawn(&drawn, 1 + (base * 7 + i * 5) % 13, 1);
@@ -125,20 +125,6 @@ static void aligned_where_it_can_be(void **state)
     }
 }
 
-/* Units that are not aligned themselves serve nobody who wants more. */
-static void skewed(void **state)
-{
-  (void)state;
-  drawn_t drawn;
-  run_t *run;
-  past_t past;
-  os_fake_heal();
-  draw(&drawn, 100, ((size_t)5 << 12) + 64, 12);
-  assert_int_equal(arena_take(&drawn.arena, 1, 2, &run, &past), NO_ROOM);
-  assert_int_equal(arena_take(&drawn.arena, 100, 1, &run, &past), TAKEN);
-  erase(&drawn);
-}
-
 static void lengthened(void **state)
 {
   (void)state;
@@ -147,7 +133,7 @@ static void lengthened(void **state)
     dice_t dice = {seed};
     drawn_t drawn;
     run_t *runs[RUNS] = {0};
-    draw(&drawn, 300, 1 << 20, 12);
+    draw(&drawn, 300, 1 << 20);
     for (size_t i = 0; i < 2000; i++) {
       run_t **run = &runs[dice_below(&dice, RUNS)];
       if (!*run) {
@@ -180,7 +166,7 @@ static void highest_dirty_units(void **state)
     drawn_t drawn;
     size_t units = 1 + dice_below(&dice, 300);
     bool dirty[UNITS_MOST] = {0};
-    draw(&drawn, units, 1 << 20, 12);
+    draw(&drawn, units, 1 << 20);
     run_t *all = take_drawn(&drawn, units, 1);
     arena_set_start(&drawn.arena, (size_t)(all - drawn.arena.runs), false);
     for (size_t i = 0; i < 30; i++) {
@@ -221,8 +207,10 @@ static void highest_dirty_units(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(the_lowest_that_fits), cmocka_unit_test(aligned_where_it_can_be), cmocka_unit_test(skewed),
-    cmocka_unit_test(lengthened),           cmocka_unit_test(highest_dirty_units),
+    cmocka_unit_test(the_lowest_that_fits),
+    cmocka_unit_test(aligned_where_it_can_be),
+    cmocka_unit_test(lengthened),
+    cmocka_unit_test(highest_dirty_units),
   };
   return cmocka_run_group_tests_name("arena_units", tests, NULL, NULL);
 }

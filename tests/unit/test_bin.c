@@ -116,23 +116,6 @@ static void over_budget(void **state)
   check_bin(&bin);
 }
 
-static void small_units(void **state)
-{
-  (void)state;
-  for (unsigned log2 = 10; log2 <= 12; log2++)
-    for (unsigned c = 1; c < CLASS_COUNT; c += 5) {
-      void *block;
-      size_t count = 0;
-      pool_new(c, log2, 4 * MIB);
-      for (; bin_take(&bin, &block, 1, NULL); count++)
-        memset(block, 1, bin.block_size);
-      assert_true(count * bin.block_size > 2 * MIB);
-      check_bin(&bin);
-      bin_destroy(&bin);
-      assert_int_equal(bin.space->used_units, 0);
-    }
-}
-
 /* ---- the end of all blocks ---- */
 
 static void reset_and_finish(void **state)
@@ -249,11 +232,11 @@ static void misuse(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(each_block_once),      cmocka_unit_test(random_batches),
-    cmocka_unit_test(fullest_first),        cmocka_unit_test(what_is_known_of_the_past),
-    cmocka_unit_test(over_budget),          cmocka_unit_test(small_units),
-    cmocka_unit_test(reset_and_finish),     cmocka_unit_test(questions),
-    cmocka_unit_test(words_of_live_blocks), cmocka_unit_test(misuse),
+    cmocka_unit_test(each_block_once), cmocka_unit_test(random_batches),
+    cmocka_unit_test(fullest_first),   cmocka_unit_test(what_is_known_of_the_past),
+    cmocka_unit_test(over_budget),     cmocka_unit_test(reset_and_finish),
+    cmocka_unit_test(questions),       cmocka_unit_test(words_of_live_blocks),
+    cmocka_unit_test(misuse),
   };
   return cmocka_run_group_tests_name("bin", tests, NULL, NULL);
 }

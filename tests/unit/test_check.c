@@ -75,7 +75,7 @@ static void lose_a_slab(void)
 {
   bin_t *bin = pool_of(MEDIUM);
   must(bin->slab_count == 1);
-  default_heap.budget.held -= run_bytes(arena(), bin->current);
+  default_heap.budget.held -= run_bytes(bin->current);
   memset(bin->slabs, 0, sizeof bin->slabs);
   bin->current = NULL;
   bin->slab_count = bin->partial_count = 0;

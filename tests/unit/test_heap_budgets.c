@@ -156,10 +156,10 @@ static void regions_are_ticked(void *options)
     free_all(heap, fill(heap, 1000, LITTLE));
     pool_free(pool_alloc(40000));
   }
-  must(space_figures(space).dirty_bytes <= (size_t)KEPT_UNITS << space->unit_log2 && check_everything());
+  must(space_figures(space).dirty_bytes <= (size_t)KEPT_UNITS << UNIT_LOG2 && check_everything());
   pool_heap_destroy(heap);
 }
-WITH(regions_are_ticked, pool_heap_options_t, {.budget = 3 << 20}, {.budget = 8 << 20}, {.reserve = 30 << 20})
+WITH(regions_are_ticked, pool_heap_options_t, {.reserve = 9 << 20}, {.reserve = 30 << 20})
 
 /* Whoever lowers a budget, or asks for more than there is, gets no magazines of heaps that it did not ask: one of these may be
  * ending in another thread, which has taken all threads' magazines of it back already. */

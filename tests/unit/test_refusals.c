@@ -166,11 +166,11 @@ static void nor_by_a_heap_with_a_budget(void **state)
 {
   (void)state;
   os_fake_heal();
-  nor_in_a_heap((pool_heap_options_t){.budget = 12 << 20});
-  nor_in_a_heap((pool_heap_options_t){.budget = 4 << 20, .reserve = 2 << 20});
   limit_the_process();
   nor_in_a_heap((pool_heap_options_t){0});
   os_fake_heal();
+  nor_in_a_heap((pool_heap_options_t){.budget = 12 << 20});
+  nor_in_a_heap((pool_heap_options_t){.budget = 4 << 20, .reserve = 2 << 20});
 }
 
 static size_t calls_of(os_call_t kind) { return os_fake.count[kind]; }

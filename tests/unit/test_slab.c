@@ -41,7 +41,7 @@ static void fresh_blocks(void **state)
   static void *blocks[5000];
   for (unsigned c = 1; c < CLASS_COUNT; c++) {
     size_t size = size_class_size(c);
-    run_t *slab = slab_new(region_new(UNIT_LOG2, REGION_BYTES), units_of(size), c, size);
+    run_t *slab = slab_new(region_new(REGION_BYTES), units_of(size), c, size);
     assert_true(slab->capacity >= 8 && (size_t)slab->capacity * size <= (size_t)slab->units << UNIT_LOG2);
     assert_true(slab_is_unused(slab));
     char *next = slab->start;
@@ -60,7 +60,7 @@ static void answers(void **state)
 {
   (void)state;
   size_t size = 48, index;
-  run_t *slab = slab_new(region_new(UNIT_LOG2, REGION_BYTES), 1, 3, size);
+  run_t *slab = slab_new(region_new(REGION_BYTES), 1, 3, size);
   uint64_t inverse = slab_inverse(size);
   void *blocks[10];
   slab_take_fresh(slab, size, blocks, 10);
@@ -83,7 +83,7 @@ static void free_blocks_in_address_order(void **state)
   dice_t dice = {9};
   for (unsigned c = 1; c < CLASS_COUNT; c += 7) {
     size_t size = size_class_size(c);
-    run_t *slab = slab_new(region_new(UNIT_LOG2, REGION_BYTES), units_of(size), c, size);
+    run_t *slab = slab_new(region_new(REGION_BYTES), units_of(size), c, size);
     size_t fresh = slab_take_fresh(slab, size, blocks, slab->capacity - slab->capacity / 3);
     for (unsigned turn = 0; turn < 30; turn++) {
       size_t put = 0, last = 0;
@@ -113,7 +113,7 @@ static void emptied(void **state)
 {
   (void)state;
   void *blocks[600];
-  run_t *slab = slab_new(region_new(UNIT_LOG2, REGION_BYTES), 1, 2, 32);
+  run_t *slab = slab_new(region_new(REGION_BYTES), 1, 2, 32);
   slab->zeroed = true;
   slab_take_fresh(slab, 32, blocks, 600);
   for (size_t i = 0; i < 600; i += 2)

@@ -143,10 +143,10 @@ static void longer_and_shorter(void *argument)
   check_space(space);
 }
 
-static void note_kind(const arena_t *arena, const run_t *run, void *context)
+static void note_kind(const run_t *run, void *context)
 {
   const run_t **found = context;
-  must(arena->space == &space_of_process && run->kind == RUN_LARGE);
+  must(run->kind == RUN_LARGE);
   *found = run;
 }
 
@@ -184,10 +184,9 @@ typedef struct steps {
   size_t asked;
 } steps_t;
 
-static bool want(const arena_t *arena, const run_t *run, void *context)
+static bool want(const run_t *run, void *context)
 {
   steps_t *steps = context;
-  must(arena->slots || arena->space->fixed == arena);
   steps->asked++;
   steps->run = run;
   return run != steps->unwanted;
@@ -245,7 +244,7 @@ static void charged(void *argument)
 static void charged_beyond(void *argument)
 {
   const bool *prepaid = argument;
-  region_t *region = region_new(12, MIB);
+  region_t *region = region_new(8 * MIB);
   space_up();
   region->space.fallback = &space_of_process;
   region->space.prepaid = *prepaid;
@@ -257,10 +256,10 @@ static void charged_beyond(void *argument)
     bool inside = arena_of(&region->space, runs[i]->start) == &region->arena;
     must(inside == (arena_of(&region->space, runs[i]->start)->space == &region->space));
     here += inside;
-    held += !inside ? UNIT : *prepaid ? 0 : 8192;
+    held += inside && *prepaid ? 0 : UNIT;
     must(budget_held(&budget) == held && inside == (i < here));
   }
-  must(here > 100 && here < 130);
+  must(here > 110 && here < 128);
   for (size_t i = 0; i < 400; i++)
     space_give_charged(&region->space, &budget, runs[i]);
   must(budget_held(&budget) == 0 && region->space.used_units == 0 && space_of_process.used_units == 0);

@@ -18,7 +18,7 @@ typedef struct model {
   bool failures;
 } model_t;
 
-static size_t bytes_of(const model_t *model, const run_t *run) { return (size_t)run->units << model->space->unit_log2; }
+static size_t bytes_of(const run_t *run) { return (size_t)run->units << UNIT_LOG2; }
 
 /* For blocks that are filled, or for what may be touched here and there. */
 static run_t *take_either(model_t *model, size_t units, size_t alignment)
@@ -26,7 +26,7 @@ static run_t *take_either(model_t *model, size_t units, size_t alignment)
   static budget_t budget;
   if (alignment > 1 || dice_below(&model->dice, 2))
     return take(model->space, units, alignment);
-  run_t *run = space_take_filled(model->space, &budget, units << model->space->unit_log2);
+  run_t *run = space_take_filled(model->space, &budget, units << UNIT_LOG2);
   if (run)
     run_become(run, RUN_LARGE, &owner);
   return run;
@@ -35,17 +35,17 @@ static run_t *take_either(model_t *model, size_t units, size_t alignment)
 static void claim(model_t *model, size_t i)
 {
   run_t *run = model->runs[i];
-  must(!run->zeroed || all_zero(run->start, bytes_of(model, run)));
+  must(!run->zeroed || all_zero(run->start, bytes_of(run)));
   model->keys[i] = dice_roll(&model->dice);
   run->zeroed = false;
-  pattern_write(run->start, bytes_of(model, run), model->keys[i]);
+  pattern_write(run->start, bytes_of(run), model->keys[i]);
   model->used += run->units;
 }
 
 static void release(model_t *model, size_t i)
 {
   run_t *run = model->runs[i];
-  must(pattern_holds(run->start, bytes_of(model, run), model->keys[i]));
+  must(pattern_holds(run->start, bytes_of(run), model->keys[i]));
   model->used -= run->units;
   model->runs[i] = NULL;
   space_give(model->space, run);
@@ -54,13 +54,13 @@ static void release(model_t *model, size_t i)
 static void resize(model_t *model, size_t i)
 {
   run_t *run = model->runs[i];
-  size_t units = 1 + dice_below(&model->dice, run->units * 2), kept = min_size(units, run->units) << model->space->unit_log2;
+  size_t units = 1 + dice_below(&model->dice, run->units * 2), kept = min_size(units, run->units) << UNIT_LOG2;
   size_t had = run->units;
   if (units < had)
     space_shorten(model->space, run, units);
   else if (units == had || !space_lengthen(model->space, run, units))
     return;
-  must(pattern_kept(run->start, kept, had << model->space->unit_log2, model->keys[i]));
+  must(pattern_kept(run->start, kept, had << UNIT_LOG2, model->keys[i]));
   model->used -= had;
   run->zeroed = false;
   claim(model, i);
@@ -70,7 +70,7 @@ static void model_step(model_t *model)
 {
   size_t i = dice_below(&model->dice, RUNS), n = dice_below(&model->dice, 200);
   if (n < 2) {
-    space_purge(model->space, dice_below(&model->dice, 64) << model->space->unit_log2);
+    space_purge(model->space, dice_below(&model->dice, 64) << UNIT_LOG2);
   } else if (n < 3) {
     os_fake.now_ms += 40;
     space_tick_region(model->space, os_fake.now_ms); /* to its end, also of the process's space */
@@ -131,8 +131,7 @@ static void region_model(void *argument)
 {
   const uint64_t *seed = argument;
   os_fake_heal();
-  for (unsigned log2 = 10; log2 <= UNIT_LOG2; log2 += 2)
-    against_the_model(&region_new(log2, ((size_t)100 << log2) + 77)->space, *seed, false);
+  against_the_model(&region_new(100 * UNIT + 77)->space, *seed, false);
 }
 
 enum { THREADS = 4 };

@@ -61,7 +61,7 @@ static void reached(void *argument)
   pthread_t sleeper;
   os_fake_heal();
   os_fake.no_fence = way->no_fence;
-  must((limited = pool_heap_create(&(pool_heap_options_t){.budget = 4 << 20})) != NULL);
+  must((limited = pool_heap_create(&(pool_heap_options_t){.budget = 12 << 20})) != NULL);
   must(limited->cached == !way->no_fence && threads_can_be_reached == !way->no_fence);
   limited_count = fill_limited();
   must(limited_count > 3000);
@@ -117,7 +117,7 @@ static void only_those_of_others(void *argument)
   pthread_t sleeper;
   static bool busy;
   os_fake_heal();
-  must((limited = pool_heap_create(&(pool_heap_options_t){.budget = 4 << 20})) != NULL);
+  must((limited = pool_heap_create(&(pool_heap_options_t){.budget = 12 << 20})) != NULL);
   threads_reach(&limited->reach, count_visit);
   limited_count = fill_limited();
   free_limited(0, 20);
@@ -183,7 +183,7 @@ static void emptied_when_found(void *argument)
   pthread_t reacher;
   (void)argument;
   os_fake_heal();
-  must((limited = pool_heap_create(&(pool_heap_options_t){.budget = 4 << 20})) != NULL);
+  must((limited = pool_heap_create(&(pool_heap_options_t){.budget = 12 << 20})) != NULL);
   limited_count = fill_limited();
   pthread_barrier_init(&all_there, NULL, 2);
   pthread_barrier_init(&all_seen, NULL, 2);
@@ -220,7 +220,7 @@ static void *fight(void *argument)
   dice_t dice = {(uintptr_t)argument};
   size_t count = 0;
   for (size_t i = 0; i < some_of(60000); i++) {
-    size_t size = 16 + dice_below(&dice, 30) * 40;
+    size_t size = 16 + dice_below(&dice, 130) * 40;
     if (count < MINE && dice_below(&dice, 100) < (i / 5000 % 2 ? 10 : 90)) {
       void *block = pool_heap_alloc(limited, size);
       if (!block)
@@ -246,7 +246,7 @@ static void fought_over(void *argument)
   os_fake_heal();
   for (unsigned placed = 0; placed < 2; placed++) {
     static const size_t classes[] = {64, 256, 1024, 2048};
-    pool_heap_options_t options = {.budget = 2 << 20};
+    pool_heap_options_t options = {.budget = (8 << 20) + UNIT};
     if (!placed) {
       options.size_classes = classes;
       options.size_class_count = 4;

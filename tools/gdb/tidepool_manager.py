@@ -12,6 +12,7 @@ from tidepool_places import site_frames, where_in_yards
 import gdb
 
 SLAB, LARGE, SPARE, REGION = 1, 2, 3, 4  # run_kind_t
+UNIT_LOG2 = 16
 FRONT_BITS = 6  # of head_t.freed_and_front
 
 
@@ -275,7 +276,7 @@ class Manager:
         return None
 
     def run_in_arena(self, arena, address):
-        unit = (address - int(arena["base"])) >> number(arena["unit_log2"])
+        unit = (address - int(arena["base"])) >> UNIT_LOG2
         if not 0 <= unit < number(arena["used_end"]):
             return None
         words = unit // WORD_BITS + 1
@@ -284,7 +285,7 @@ class Manager:
         if free >> unit & 1 or not start:
             return None
         run = arena["runs"][start.bit_length() - 1]
-        inside = address - int(run["start"]) < number(run["units"]) << number(arena["unit_log2"])
+        inside = address - int(run["start"]) < number(run["units"]) << UNIT_LOG2
         return run if inside and number(run["kind"]) else None
 
     def huge_around(self, address):

@@ -232,7 +232,7 @@ impl<M: Threads> HeapBuilder<M> {
         self.with(sys::POOL_HEAP_GUARDED)
     }
 
-    /// Blocks of any size are cut out of one piece, with a budget of up to 8 MiB: more of it can be live.
+    /// Blocks of any size are cut out of one piece, as in every heap with a budget of up to 8 MiB.
     pub fn dense(self) -> Self {
         self.with(sys::POOL_HEAP_DENSE)
     }

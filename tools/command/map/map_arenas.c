@@ -46,7 +46,7 @@ static const run_t *run_at(reader_t *reader, uint32_t unit)
 
 static uint64_t address_of(const reader_t *reader, uint32_t unit)
 {
-  return number_of(reader->arena.base) + ((uint64_t)unit << reader->arena.unit_log2);
+  return number_of(reader->arena.base) + ((uint64_t)unit << UNIT_LOG2);
 }
 
 static map_place_t place_of(const reader_t *reader, uint32_t unit, uint32_t units, map_place_kind_t kind)
@@ -61,7 +61,7 @@ static uint64_t bitmap_of(const reader_t *reader, uint32_t unit, const run_t *ru
 {
   if (run->capacity <= SHORT_BITMAP_WORDS * WORD_BITS)
     return run_address(reader, unit) + offsetof(run_t, short_bitmap);
-  size_t words = long_bitmap_words(reader->arena.unit_log2);
+  size_t words = LONG_BITMAP_WORDS;
   return reader->arena.long_bitmaps && bits_words(run->capacity) <= words
            ? number_of(reader->arena.long_bitmaps) + unit * words * sizeof(word_t)
            : 0;
@@ -78,7 +78,7 @@ static uint32_t count_bits(const word_t *words, uint32_t bits)
 /* What cannot be true of a slab is not believed; what is only in the middle of a change is read again. */
 static bool is_slab(const reader_t *reader, uint32_t unit, const run_t *run, uint32_t row)
 {
-  uint64_t bytes = (uint64_t)run->units << reader->arena.unit_log2;
+  uint64_t bytes = (uint64_t)run->units << UNIT_LOG2;
   return row != MAP_NONE && number_of(run->start) == address_of(reader, unit) && run->capacity &&
          run->capacity <= bytes / reader->map->rows[row].block_size && run->fresh <= run->capacity &&
          run->free_count <= run->fresh && bitmap_of(reader, unit, run);
@@ -119,7 +119,7 @@ static bool read_large(const reader_t *reader, uint32_t unit, const run_t *run, 
 {
   map_t *map = reader->map;
   uint32_t heap = map_table_get(&map->heap_at, number_of(run->owner));
-  uint64_t bytes = (uint64_t)run->units << reader->arena.unit_log2;
+  uint64_t bytes = (uint64_t)run->units << UNIT_LOG2;
   if (heap == MAP_NONE || number_of(run->start) != address_of(reader, unit) || run->size > bytes)
     return false;
   place->kind = run->kind == RUN_LARGE ? PLACE_LARGE : PLACE_SPARE;
@@ -220,8 +220,8 @@ static word_t *read_bits(memory_t *memory, const void *from, uint32_t bits)
 /* At least a block fits into a unit, and no arena has more units than its slots. */
 static bool is_arena(const arena_t *arena)
 {
-  return arena->unit_log2 >= 10 && arena->unit_log2 <= UNIT_LOG2 && arena->base && arena->unit_count &&
-         arena->unit_count <= SPAN_BITS_MOST && arena->committed <= arena->unit_count && arena->used_end <= arena->unit_count;
+  return arena->base && arena->unit_count && arena->unit_count <= SPAN_BITS_MOST && arena->committed <= arena->unit_count &&
+         arena->used_end <= arena->unit_count;
 }
 
 static void read_arena(reader_t *reader)
@@ -254,7 +254,7 @@ static uint32_t add_arena(map_t *map, memory_t *memory, uint64_t address, uint32
   reader.number = (uint32_t)map->arena_count;
   map_add_arena(map, (map_arena_t){.base = number_of(reader.arena.base),
                                    .kind = heap == MAP_NONE ? ARENA_WINDOW : ARENA_REGION,
-                                   .unit_log2 = (uint8_t)reader.arena.unit_log2,
+                                   .unit_log2 = UNIT_LOG2,
                                    .unit_count = reader.arena.unit_count,
                                    .used_end = reader.arena.used_end,
                                    .heap = heap});
