@@ -363,7 +363,7 @@ static void freed_twice(void *argument)
   static void (*const ways[])(void *) = {free_again, free_in_a_thread, free_after_a_flush, free_when_there_are_many};
   (void)argument;
   manager_up();
-  void *block = pool_alloc(A_SIZE), *behind = pool_alloc(A_SIZE), *huge = pool_alloc(20 * MIB);
+  void *block = pool_alloc(A_SIZE), *behind = pool_alloc(A_SIZE), *huge = pool_alloc(6 * MIB);
   aborts_with(free_inside, block, "not a block of any heap");
   aborts_with(free_inside_odd, block, "not a block of any heap");
   aborts_with(free_inside, huge, "not a block of any heap");
@@ -374,7 +374,7 @@ static void freed_twice(void *argument)
   aborts_with(resize_freed, block, "already freed");
   aborts_with(ask_size_of_freed, block, "already freed");
   must(pool_in_use(behind));
-  aborts_with(free_again, huge, "freed twice");
+  aborts_with(free_again, huge, "freed twice"); /* a run on 32-bit machines, too: nothing is known of a freed mapping */
 }
 
 /* ---- any heap, against a model ---- */
