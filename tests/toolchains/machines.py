@@ -251,7 +251,8 @@ def main():
         for case, why in left_out.items():
             print(f"left out: {case}: {why}")
         test_pages(build, way, machine, version, environment)
-        test_fast_paths(build, machine)
+        if machine.fast_paths:
+            test_fast_paths(build, machine)
         if machine.programs:
             test_programs(build, way, name)
     return 0
