@@ -74,12 +74,12 @@ static void twice_at_once_in(pool_heap_t *heap)
 static void heap_at_once_twice(void) { twice_at_once_in(heap_with(0)); }
 static void heap_at_once_twice_with_a_budget(void)
 {
-  twice_at_once_in(pool_heap_create(&(pool_heap_options_t){.budget = 4 << 20}));
+  twice_at_once_in(pool_heap_create(&(pool_heap_options_t){.budget = 16 << 20}));
 }
 static void heap_at_once_twice_uncached(void)
 {
   static const size_t sizes[] = {112, 224};
-  twice_at_once_in(pool_heap_create(&(pool_heap_options_t){.budget = 1 << 19, .size_classes = sizes, .size_class_count = 2}));
+  twice_at_once_in(pool_heap_create(&(pool_heap_options_t){.budget = 16 << 20, .size_classes = sizes, .size_class_count = 2}));
 }
 static void heap_at_once_twice_in_granules(void)
 {
