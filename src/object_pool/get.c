@@ -136,22 +136,20 @@ static bool is_in_batch(object_pool_t *pool, const void *object, batch_t *batch)
   return has;
 }
 
-/* Evicts a live object. NULL: none was chosen, or none that could be taken. `batch` is NULL for a single get. A
- * victim that is not live was just put, so an object may be free. A victim of the batch itself ends the batch. */
-COLD static void *get_evicting(object_pool_t *pool, batch_t *batch)
+/* Evicts a live object. Returns false if none was chosen, or none that could be taken. *object is as in hooks_take(). `batch`
+ * is NULL for a single get. A victim that is not live was just put, so an object may be free. A victim of the batch itself ends
+ * the batch. */
+COLD static bool get_evicting(object_pool_t *pool, batch_t *batch, void **object)
 {
-  void *object, *victim;
+  void *victim;
   for (int attempt = 0; attempt < EVICT_ATTEMPTS && (victim = choose_victim(pool)) != NULL; attempt++) {
-    evicted_t evicted = evict(pool, victim, batch, &object);
-    if (evicted == EVICTED_OWN)
-      break;
-    if (evicted == EVICTED)
-      return object;
-    if (!try_get(pool, &object))
-      continue;
-    return is_in_batch(pool, object, batch) ? NULL : object;
+    evicted_t evicted = evict(pool, victim, batch, object);
+    if (evicted != EVICTED_NOT_LIVE)
+      return evicted == EVICTED;
+    if (try_get(pool, object))
+      return !is_in_batch(pool, *object, batch);
   }
-  return NULL;
+  return false;
 }
 
 /* ---- get ---- */
@@ -160,7 +158,7 @@ COLD static void *get_evicting(object_pool_t *pool, batch_t *batch)
 COLD static void *get_when_full(object_pool_t *pool, batch_t *batch)
 {
   void *object;
-  if (!pool->ending && may_evict(pool) && (object = get_evicting(pool, batch)) != NULL)
+  if (!pool->ending && may_evict(pool) && get_evicting(pool, batch, &object))
     return object;
   while (!pool->ending && may_grow(pool) && capacity_grow(pool)) {
     bool got = try_get(pool, &object);

@@ -131,12 +131,13 @@ void object_pool_put_batch(object_pool_t *pool, void **objects, size_t count)
   look_at_clock(pool);
 }
 
-/* Ends the use of these objects of a home array, but not of those in caches, which stay there. Returns the others. */
+/* Ends the use of these objects of a home array, but not of those in caches, which stay there: end_use() writes to the count of
+ * such an object for a moment, which its owner may be changing. Returns the others. */
 static word_t end_uses(object_array_t *array, size_t w, word_t taken)
 {
   word_t live = 0;
-  for (; taken; taken &= taken - 1)
-    if (end_use_locked(array, w * WORD_BITS + lowest_bit(taken)))
+  for (size_t i; taken; taken &= taken - 1)
+    if (is_in_use(array->uses + (i = w * WORD_BITS + lowest_bit(taken))) && end_use_locked(array, i))
       live |= taken & -taken;
   return live;
 }

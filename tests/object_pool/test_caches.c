@@ -4,9 +4,11 @@
 #include "object_pool/cache.h"
 #include "slots.h"
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -265,6 +267,32 @@ static void put_all_beside_caches(void **state)
   object_pool_destroy(pool);
 }
 
+/* The counts of uses of the cached objects, behind those of the first BEFORE, are in pages that are read-only meanwhile. */
+enum { BEFORE = 32768 };
+static int put_all_beside_read_only_counts(object_pool_t *pool)
+{
+  signal(SIGSEGV, SIG_DFL);
+  uint32_t *uses = pool->arrays[0]->uses + BEFORE;
+  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = (uintptr_t)uses / page * page,
+            behind = ((uintptr_t)(uses + OBJECT_STOCK) / page + 1) * page;
+  must(mprotect((void *)start, behind - start, PROT_READ) == 0);
+  object_pool_put_all(pool);
+  return object_pool_live(pool) != 0;
+}
+
+static void put_all_changes_no_cached_one(void **state)
+{
+  (void)state;
+  static void *before[BEFORE];
+  object_pool_t *pool = slots_pool(2 * BEFORE, OBJECT_POOL_FAIL);
+  assert_int_equal(object_pool_get_batch(pool, before, BEFORE), BEFORE);
+  object_pool_put(pool, object_pool_get(pool));
+  object_pool_put_batch(pool, before + 1, BEFORE - 1);
+  has_cached(pool);
+  slots_fork(pool, put_all_beside_read_only_counts);
+  object_pool_destroy(pool);
+}
+
 static void *use_for_a_moment(void *argument)
 {
   other_t *other = argument;
@@ -412,6 +440,7 @@ int main(void)
     cmocka_unit_test(overflows_when_it_must),
     cmocka_unit_test(used_again),
     cmocka_unit_test(put_all_beside_caches),
+    cmocka_unit_test(put_all_changes_no_cached_one),
     cmocka_unit_test(threads_come_and_go),
     cmocka_unit_test(more_pools_than_slots),
     cmocka_unit_test(heap_takes_them_along),

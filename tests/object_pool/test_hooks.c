@@ -115,6 +115,45 @@ static void evicted_ones_are_reset_once(void **state)
   }
 }
 
+static void *choose_and_put(object_pool_t *pool, void *context)
+{
+  object_pool_put(pool, choose_last(pool, context));
+  return choose_last(pool, context);
+}
+
+/* Whatever the policy finds, a failed constructor's errno is left to the caller. */
+static void construct_fails_when_full(void **state)
+{
+  (void)state;
+  static const struct {
+    object_pool_policy_t policy;
+    void *(*choose)(object_pool_t *pool, void *context);
+  } kinds[] = {{OBJECT_POOL_GROW, NULL},
+               {OBJECT_POOL_OVERFLOW, NULL},
+               {OBJECT_POOL_EVICT, choose_last},
+               {OBJECT_POOL_EVICT, choose_and_put}};
+  for (int kind = 0; kind < 8; kind++) {
+    counts_t c = {0};
+    void *batch[3];
+    object_pool_policy_t policy = kinds[kind / 2].policy;
+    object_pool_t *behind = create(&c, (object_pool_options_t){.capacity = 5, .flags = OBJECT_POOL_CHECKED});
+    object_pool_t *pool = create(&c, (object_pool_options_t){.capacity = 5,
+                                                             .when_full = policy,
+                                                             .overflow = policy == OBJECT_POOL_OVERFLOW ? behind : NULL,
+                                                             .choose_victim = kinds[kind / 2].choose,
+                                                             .flags = OBJECT_POOL_CHECKED});
+    get_all(pool, 5);
+    c.last = things[0];
+    c.refuse = true;
+    errno = 0;
+    assert_int_equal(kind % 2 ? object_pool_get_batch(pool, batch, 3) : object_pool_get(pool) != NULL, 0);
+    assert_int_equal(errno, 42);
+    assert_int_equal(object_pool_live(pool), policy == OBJECT_POOL_EVICT ? 4 : 5);
+    object_pool_destroy(pool);
+    object_pool_destroy(behind);
+  }
+}
+
 /* Every second thing has a child from the same pool, which its hooks get and put. */
 static void hooks_get_and_put(void **state)
 {
@@ -227,6 +266,7 @@ int main(void)
     cmocka_unit_test(construct_may_fail),
     cmocka_unit_test(shrinking_destructs),
     cmocka_unit_test(evicted_ones_are_reset_once),
+    cmocka_unit_test(construct_fails_when_full),
     cmocka_unit_test(hooks_get_and_put),
     cmocka_unit_test(only_a_reset),
     cmocka_unit_test(hooks_leave_errno_alone),
