@@ -9,6 +9,7 @@
 #include "heap/tick.h"
 #include "misuse.h"
 #include "os/tool.h"
+#include "space/refusals.h"
 #include <errno.h>
 #include <string.h>
 
@@ -89,6 +90,10 @@ BY_REGISTER bool heap_resize_in_place(void *block, size_t size, const char *call
   located_t at = heap_locate_block(NULL, block, call, FREED_BEFORE);
   if (at.head.state || size > PTRDIFF_MAX - 2 * UNIT)
     return false;
+  bool done = heap_resize(&at, size, false, ORIGIN(call));
+  if (done || !HAS_SYSTEM || !refusals_have_answered())
+    return done;
+  refusals_forget(); /* as for a request that would fail (take_own()) */
   return heap_resize(&at, size, false, ORIGIN(call));
 }
 

@@ -301,7 +301,7 @@ static bool remap(huge_t *huge, size_t size, bool may_move)
   size_t had = huge_size(huge);
   void *start = os_remap(huge_start(huge), had, size, may_move);
   if (start && size < had)
-    refusals_forget();
+    refusals_note_unmap();
   if (start)
     huge->range = (range_t){.start = (uintptr_t)start, .size = size};
   return start != NULL;

@@ -1,41 +1,52 @@
 /* SPDX-License-Identifier: MIT */
 #include "space/refusals.h"
+#include "os/thread_local.h"
 
 enum { ANSWERS_MOST = 64 };
 
-/* Only hints, so every access is relaxed. A refusal that another thread's unmapping overtakes is remembered in vain. */
-static size_t least = SIZE_MAX; /* refused; SIZE_MAX: nothing is remembered */
-static uint32_t answers;        /* without a system call, since the last one */
+static uint64_t unmaps; /* how often any thread has unmapped something */
 
-bool refusals_have_answered(void) { return __atomic_load_n(&answers, __ATOMIC_RELAXED) != 0; }
+static THREAD_LOCAL struct {
+  size_t least;    /* refused; 0: nothing is remembered */
+  uint64_t unmaps; /* before that refusal */
+  uint32_t answers;
+} own;
+
+bool refusals_have_answered(void) { return own.answers != 0; }
 
 void refusals_forget(void)
 {
-  __atomic_store_n(&least, SIZE_MAX, __ATOMIC_RELAXED);
-  __atomic_store_n(&answers, 0, __ATOMIC_RELAXED);
+  own.least = 0;
+  own.answers = 0;
 }
 
-/* os_forbid() refuses for one thread, so its refusals are not remembered. */
+static bool is_remembered(size_t size)
+{
+  return own.least && size >= own.least && own.unmaps == __atomic_load_n(&unmaps, __ATOMIC_RELAXED);
+}
+
+/* What is unmapped during the call makes its refusal void. os_forbid() refuses only for a while. */
 os_mapped_t refusals_map_at(void *address, size_t size)
 {
-  size_t refused = __atomic_load_n(&least, __ATOMIC_RELAXED);
-  if (size >= refused) {
-    if (__atomic_add_fetch(&answers, 1, __ATOMIC_RELAXED) <= ANSWERS_MOST)
-      return OS_NO_MEMORY;
-    refusals_forget();
-    refused = SIZE_MAX;
-  }
-  uint64_t forbidden = os_forbidden_count();
+  if (is_remembered(size) && ++own.answers % ANSWERS_MOST)
+    return OS_NO_MEMORY;
+  uint64_t before = __atomic_load_n(&unmaps, __ATOMIC_RELAXED), forbidden = os_forbidden_count();
   os_mapped_t mapped = os_map_at(address, size);
-  if (mapped == OS_NO_MEMORY && os_forbidden_count() == forbidden && size < refused)
-    __atomic_store_n(&least, size, __ATOMIC_RELAXED);
+  if (mapped == OS_NO_MEMORY && os_forbidden_count() == forbidden) {
+    own.least = size;
+    own.unmaps = before;
+  } else if (size >= own.least) {
+    own.least = 0;
+  }
   return mapped;
 }
+
+void refusals_note_unmap(void) { __atomic_fetch_add(&unmaps, 1, __ATOMIC_RELAXED); }
 
 bool refusals_unmap(void *address, size_t size)
 {
   bool unmapped = os_unmap(address, size);
   if (unmapped)
-    refusals_forget();
+    refusals_note_unmap();
   return unmapped;
 }

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <tidepool/heap.h>
+#include <tidepool/pool.h>
 
 enum { LIVE_MOST = 20000, REQUESTS = 60000, LIMIT = 24 << 20 };
 
@@ -294,6 +295,110 @@ static void what_is_forbidden_is_not_remembered(void **state)
   pool_free(block);
 }
 
+/* What one thread does about refusals while another is in the middle of a request. */
+static void *forget_everything(void *unused)
+{
+  refusals_forget();
+  return unused;
+}
+
+static void *unmap_something(void *unused)
+{
+  must(refusals_unmap(unused, os_page_size()));
+  return NULL;
+}
+
+static void in_another_thread(void *(*run)(void *), void *argument)
+{
+  pthread_t thread;
+  must(!pthread_create(&thread, NULL, run, argument) && !pthread_join(thread, NULL));
+}
+
+static size_t asks(char *address, size_t size)
+{
+  size_t maps = calls_of(OS_MAP_AT);
+  must(refusals_map_at(address, size) == OS_NO_MEMORY);
+  return calls_of(OS_MAP_AT) - maps;
+}
+
+/* The last attempt of a request depends on it: if another thread forgot in between, the request failed without a call. */
+static void a_thread_that_forgets_leaves_others_alone(void **state)
+{
+  (void)state;
+  os_fake_heal();
+  size_t page = os_page_size();
+  char *memory = os_map(3 * page, page);
+  assert_non_null(memory);
+  assert_true(refusals_unmap(memory + page, page));
+  refusals_forget();
+  os_fake.fail_kinds = 1 << OS_MAP_AT;
+  assert_int_equal(asks(memory + page, page), 1);
+  assert_false(refusals_have_answered());
+  assert_int_equal(asks(memory + page, page), 0);
+  in_another_thread(forget_everything, NULL);
+  assert_true(refusals_have_answered());
+  assert_int_equal(asks(memory + page, page), 0);
+  in_another_thread(unmap_something, memory);
+  assert_int_equal(asks(memory + page, page), 1);
+  assert_true(refusals_have_answered());
+  refusals_forget();
+  assert_false(refusals_have_answered());
+  os_fake_heal();
+  refusals_unmap(memory + 2 * page, page);
+}
+
+static char *unmapped_meanwhile;
+
+static void another_unmaps(os_call_t kind)
+{
+  if (kind != OS_MAP_AT)
+    return;
+  os_fake.during = NULL;
+  in_another_thread(unmap_something, unmapped_meanwhile);
+}
+
+/* The system may have refused just before. */
+static void a_refusal_is_void_if_another_thread_unmaps_meanwhile(void **state)
+{
+  (void)state;
+  os_fake_heal();
+  size_t page = os_page_size();
+  unmapped_meanwhile = os_map(page, page);
+  assert_non_null(unmapped_meanwhile);
+  refusals_forget();
+  os_fake.fail_kinds = 1 << OS_MAP_AT;
+  os_fake.during = another_unmaps;
+  assert_int_equal(asks(unmapped_meanwhile, page), 1);
+  assert_int_equal(asks(unmapped_meanwhile, page), 1);
+  assert_int_equal(asks(unmapped_meanwhile, page), 0);
+  os_fake_heal();
+  refusals_forget();
+}
+
+/* Neither a growth in place nor one that has no room for a copy. The highest block has nothing behind it. */
+static void a_block_that_grows_finds_memory_that_others_return(void **state)
+{
+  enum { BLOCK = 60000, GROWTHS = 4 };
+  (void)state;
+  limit_the_process();
+  fill_all(NULL, BLOCK);
+  size_t highest = 0;
+  for (size_t i = 1; i < live_count; i++)
+    highest = live[i] > live[highest] ? i : highest;
+  for (size_t i = 1; i <= GROWTHS; i++) {
+    size_t size = BLOCK + i * UNIT;
+    assert_null(take(NULL, BLOCK));
+    assert_false(pool_resize_in_place(live[highest], size));
+    os_fake.mapped_most += UNIT;
+    if (i % 2)
+      assert_true(pool_resize_in_place(live[highest], size));
+    else
+      assert_ptr_equal(pool_realloc(live[highest], size), live[highest]);
+  }
+  give_all(NULL);
+  os_fake_heal();
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -305,6 +410,9 @@ int main(void)
     cmocka_unit_test(a_request_that_borrows_seldom_asks),
     cmocka_unit_test(a_heap_finds_memory_that_others_return),
     cmocka_unit_test(what_is_forbidden_is_not_remembered),
+    cmocka_unit_test(a_thread_that_forgets_leaves_others_alone),
+    cmocka_unit_test(a_refusal_is_void_if_another_thread_unmaps_meanwhile),
+    cmocka_unit_test(a_block_that_grows_finds_memory_that_others_return),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
