@@ -18,7 +18,7 @@ void space_note_longest(const arena_t *arena)
 void space_count_taken(space_t *space, size_t units, past_t past)
 {
   space->used_units += units;
-  if (past.dirty && past.dirty < units)
+  if (past.mixed)
     space->mixed_units += units;
   space->dirty_units -= past.dirty;
   low_water_note(&space->low_dirty, space->dirty_units);

@@ -44,7 +44,7 @@ typedef struct space {
   size_t used_units, dirty_units;
   size_t dirty_most;     /* the process's space: beyond it units are purged at once; else SIZE_MAX */
   low_water_t low_dirty; /* of dirty_units */
-  size_t mixed_units;    /* of runs that were taken partly dirty and partly clean; each epoch forgets a 16th */
+  size_t mixed_units;    /* of runs that were taken partly dirty and partly returned; each epoch forgets a 16th */
   uint64_t changes;      /* how often units were given back, purged or unmapped */
   uint64_t trimmed_at;   /* 1 + `changes` + arena_maps() when a trim had returned everything; or 0 */
   uint64_t purged_bytes;

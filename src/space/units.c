@@ -157,10 +157,12 @@ taken_t arena_commit_all(arena_t *arena) { return taken_of(commit(arena, arena->
 /* Puts the free units [from, to) to use. */
 static past_t occupy(arena_t *arena, size_t from, size_t to)
 {
-  past_t past = {bits_count(arena->dirty, from, to)};
+  past_t past = {.dirty = bits_count(arena->dirty, from, to)};
   span_clear(&arena->room, from, to);
-  if (past.dirty)
+  if (past.dirty) {
     bits_clear(arena->dirty, from, to);
+    past.mixed = from + past.dirty < min_size(to, arena->used_end);
+  }
   arena->dirty_count -= (uint32_t)past.dirty;
   if (to > arena->used_end)
     __atomic_store_n(&arena->used_end, (uint32_t)to, __ATOMIC_RELAXED);

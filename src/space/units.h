@@ -8,9 +8,10 @@
 
 #include "space/arena.h"
 
-/* How many of the units just taken hold old data. */
+/* How many of the units just taken hold old data, and whether that of some others was returned. */
 typedef struct past {
   size_t dirty;
+  bool mixed;
 } past_t;
 
 taken_t arena_commit_all(arena_t *arena);

@@ -136,6 +136,31 @@ static void what_lies_in_pieces(void *argument)
   check_space(space);
 }
 
+/* A block that grows at the end takes units that were never used beside its old ones. None of those was returned, so what the
+ * block does not need goes as ever. All of it stayed as long as the block grew. */
+static void what_grows_at_the_end(void *argument)
+{
+  enum { PIECES = 200, LENGTH = 100, GROWTHS = 40 };
+  run_t *runs[2 * PIECES];
+  (void)argument;
+  space_up();
+  space_t *space = &space_of_process;
+  space->purge_delay_ms = 100;
+  space->epoch_ms = os_fake.now_ms;
+  for (size_t i = 0; i < 2 * PIECES; i++)
+    runs[i] = take(space, 1);
+  for (size_t i = 0; i < 2 * PIECES; i += 2)
+    space_give(space, runs[i]);
+  for (size_t i = 1; i <= GROWTHS; i++) {
+    run_t *run = take(space, LENGTH + i);
+    must(run > runs[2 * PIECES - 1]);
+    must(i <= 2 * TICKS_OF_A_PEAK || space->dirty_units <= LENGTH + GROWTHS);
+    space_give(space, run);
+    must(tick_whole(space, os_fake.now_ms += 25));
+  }
+  check_space(space);
+}
+
 /* A huge page that is free as a whole goes before a part of another, though that lies higher. */
 static void whole_huge_pages_first(void *argument)
 {
@@ -376,6 +401,7 @@ IN_CHILD(a_breath)
 WITH(with_long_delays, uint32_t, 3600000, PURGE_NEVER)
 WITH(what_a_delay_did_not_need, size_t, 1, 2, 3, 4)
 IN_CHILD(what_lies_in_pieces)
+IN_CHILD(what_grows_at_the_end)
 IN_CHILD(a_tick_in_steps)
 IN_CHILD(rare_callers)
 WITH(a_tick_at_each_look, size_t, 0, 5, 60)
@@ -396,6 +422,7 @@ int main(void)
     cmocka_unit_test(with_long_delays_test),
     cmocka_unit_test(what_a_delay_did_not_need_test),
     cmocka_unit_test(what_lies_in_pieces_test),
+    cmocka_unit_test(what_grows_at_the_end_test),
     cmocka_unit_test(a_tick_in_steps_test),
     cmocka_unit_test(rare_callers_test),
     cmocka_unit_test(a_tick_at_each_look_test),
