@@ -7,12 +7,24 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The program's call, which messages name, and the address that it returns to; NULL: not known. */
+/* The program's call, which messages name, and the address that it returns to; NULL: not known. Firmware has no use for the
+ * address. ORIGIN() takes that of the function that uses it. */
+#ifdef TIDEPOOL_EMBEDDED
+typedef struct origin {
+  const char *call;
+} origin_t;
+#define ORIGIN(call)            ((origin_t){call})
+#define ORIGIN_AT(call, caller) ((void)(caller), ORIGIN(call))
+static inline const void *origin_caller(origin_t by) { return (void)by, NULL; }
+#else
 typedef struct origin {
   const char *call;
   const void *caller;
 } origin_t;
-#define ORIGIN(call) ((origin_t){call, __builtin_return_address(0)}) /* of the function that uses it */
+#define ORIGIN(call)            ORIGIN_AT(call, __builtin_return_address(0))
+#define ORIGIN_AT(call, caller) ((origin_t){call, caller})
+static inline const void *origin_caller(origin_t by) { return by.caller; }
+#endif
 
 enum { FATAL_CALL_SIZE = 12 }; /* equal in all definitions, or a link-time optimizer warns */
 

@@ -92,7 +92,7 @@ static void *refill_counted(thread_t *thread, size_t size)
 NOINLINE static void *alloc_by_heap(thread_t *thread, size_t size, const void *caller)
 {
   void *block = thread->counts && !default_heap.reached ? refill_counted(thread, size) : NULL;
-  return block ? block : heap_allocate(&default_heap, size, 1, false, (origin_t){fatal_alloc_call, caller});
+  return block ? block : heap_allocate(&default_heap, size, 1, false, ORIGIN_AT(fatal_alloc_call, caller));
 }
 
 /* The first attempt serves most blocks of a thread that counts. heap_allocate() brings up what is missing. */

@@ -149,7 +149,7 @@ static void *retry(size_t size, size_t alignment, const char *call, const void *
   for (new_handler_t handler; !block && (handler = get_new_handler(caller)) != NULL;) {
     handed_over.forms = 0;
     handler();
-    block = allocate(size, alignment, (origin_t){call, caller});
+    block = allocate(size, alignment, ORIGIN_AT(call, caller));
   }
   return block;
 }

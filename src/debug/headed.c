@@ -18,7 +18,7 @@ static void *open_block(void *block, request_t *r)
 {
   if (HAS_SYSTEM && unlikely(settings.sites > 1))
     os_load_stacks(); /* the program's start may have been too early */
-  site_t site = site_of(r->by.caller);
+  site_t site = site_of(origin_caller(r->by));
   if (HAS_SYSTEM && r->apart) {
     huge_apart_note(block, (uint8_t)kind_allocated_by(r->by.call), site);
     return block;
@@ -72,7 +72,7 @@ static void give_headed(const located_t *at, origin_t by)
     heap_give_uncached(at, by.call);
     return;
   }
-  site_t site = site_of(by.caller); /* outside the gate: it may wait for the loader */
+  site_t site = site_of(origin_caller(by)); /* outside the gate: it may wait for the loader */
   lock_t *gate = gate_enter(GATE_HEADED);
   give_closed(at, by.call, site);
   gate_leave(gate);

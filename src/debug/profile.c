@@ -107,7 +107,7 @@ static void tell_of_sample(const void *block, size_t size)
 NOINLINE static void *take_in_profile(heap_t *heap, request_t *r, unsigned size_class)
 {
   KEEPS_FRAME();
-  profile_entry_t *entry = profile_enter(heap, r->size, r->by.caller);
+  profile_entry_t *entry = profile_enter(heap, r->size, origin_caller(r->by));
   profile_write_at_peak();
   if (!entry)
     return NULL;
@@ -167,7 +167,7 @@ static void *take_watched(heap_t *heap, request_t *r)
     return block;
   block = heap_take_plain(heap, r);
   if (block && counts && !size_class)
-    note_large(heap, block, r->size, r->by.caller);
+    note_large(heap, block, r->size, origin_caller(r->by));
   return block;
 }
 

@@ -168,13 +168,13 @@ COLD static void *serve_hard(heap_t *heap, request_t *r)
   return block;
 }
 
-static inline __attribute__((always_inline)) void *serve(heap_t *heap, request_t *r, heap_take_fn *take)
+static inline __attribute__((always_inline)) void *serve(heap_t *heap, request_t *r, bool is_plain)
 {
   if (process_is_ending())
     return dying_allocate(r->size, r->alignment);
   if (!is_sane(r))
     return heap_exhausted(heap, r->by.call, r->size);
-  void *block = take(heap, r);
+  void *block = is_plain ? take_inline(heap, r) : heap_take(heap, r);
   if (unlikely(!block) && (!(block = serve_hard(heap, r)) || r->grown))
     return block;
   return hand_out(block, r);
@@ -184,13 +184,13 @@ static inline __attribute__((always_inline)) void *serve(heap_t *heap, request_t
 NOINLINE void *heap_serve(heap_t *heap, request_t *r)
 {
   KEEPS_FRAME();
-  return manager_ready() ? serve(heap, r, heap_take) : heap_exhausted(heap, r->by.call, r->size);
+  return manager_ready() ? serve(heap, r, false) : heap_exhausted(heap, r->by.call, r->size);
 }
 
-void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero, origin_t by)
+NOINLINE void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero, origin_t by)
 {
   request_t r = {.size = size, .alignment = alignment, .by = by, .zero = zero};
-  return heap_may_be_apart(heap) ? heap_serve(heap, &r) : serve(heap, &r, take_inline);
+  return HAS_SYSTEM && !heap_may_be_apart(heap) ? serve(heap, &r, true) : heap_serve(heap, &r);
 }
 
 /* ---- requests that may settle for less ---- */
@@ -286,7 +286,7 @@ void heap_wipe(const located_t *at, char *from, size_t size)
 /* Heads record the requested size. Blocks apart do too, unless they stand in for any block of their class. */
 static bool requested_size_is_known(const located_t *at)
 {
-  return at->head.state || (located_is_apart(at) && !apart_is_as_its_class(at->huge));
+  return located_has_head(at) || (located_is_apart(at) && !apart_is_as_its_class(at->huge));
 }
 
 /* A caller that passes another size or alignment means another block, unless the requested size is not known. */

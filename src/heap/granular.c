@@ -58,7 +58,7 @@ static bool has_dirty_pages(const heap_region_t *region)
 /* A page of a budget's region without a block is charged to nobody, so its contents count for the process. */
 static void count_unpaid(const heap_region_t *region, ptrdiff_t bytes)
 {
-  if (!region->prepaid)
+  if (!region_is_prepaid(region))
     space_add_unpaid_bytes(bytes);
 }
 
@@ -174,12 +174,12 @@ static bool tick_pages(heap_region_t *region, uint64_t now_ms)
 
 static bool charge(heap_t *heap, size_t granules)
 {
-  return !granules || heap->region.prepaid || budget_charge(&heap->budget, granules << GRANULE_LOG2);
+  return !granules || region_is_prepaid(&heap->region) || budget_charge(&heap->budget, granules << GRANULE_LOG2);
 }
 
 static void discharge(heap_t *heap, size_t bytes)
 {
-  if (!heap->region.prepaid)
+  if (!region_is_prepaid(&heap->region))
     budget_discharge(&heap->budget, bytes);
 }
 
@@ -308,7 +308,7 @@ void *granular_take(heap_t *heap, size_t size, size_t alignment, size_t *usable)
 /* The heap goes on in the process's space once its budget was raised by a unit: earlier a bin would take what pages need. */
 bool granular_may_leave(const heap_t *heap)
 {
-  size_t limit = budget_limit(&heap->budget), blocks = heap->region.prepaid ? 0 : heap->region.size;
+  size_t limit = budget_limit(&heap->budget), blocks = region_is_prepaid(&heap->region) ? 0 : heap->region.size;
   return !heap_is_guest(heap) && (!limit || limit >= heap->head_bytes + blocks + UNIT);
 }
 

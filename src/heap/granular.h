@@ -70,7 +70,10 @@ char *granular_next(heap_t *heap, const char *from, size_t *size);
 size_t granular_purge(heap_t *heap, size_t keep);
 
 /* Returns how many bytes of unused pages the heap can pay for. */
-static inline size_t granular_room(heap_t *heap) { return heap->region.prepaid ? SIZE_MAX : budget_room(&heap->budget); }
+static inline size_t granular_room(heap_t *heap)
+{
+  return region_is_prepaid(&heap->region) ? SIZE_MAX : budget_room(&heap->budget);
+}
 
 /* Returns the largest request that would succeed now, and the longest free piece. Changes nothing. Kept blocks count as free
  * unless the budget is too small for that piece: the result is then exact only after a drain. */

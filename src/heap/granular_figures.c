@@ -44,7 +44,7 @@ READS_BESIDE_OWNER space_figures_t granular_space_figures(const heap_t *heap)
 {
   const heap_region_t *region = &heap->region;
   space_figures_t f = {0};
-  if (region->prepaid)
+  if (region_is_prepaid(region))
     f.unused_bytes = region->size - min_size(granular_figures(heap).held_bytes, region->size);
   if (heap_is_guest(heap) || !region->dirty)
     return f;

@@ -154,7 +154,7 @@ COLD static bin_t *make_bin(heap_t *heap, unsigned c)
                                   .shards_most = heap_is_default(heap) ? default_shards : 0,
                                   .purges = HAS_SYSTEM && !heap_own_arena(heap) && !heap_is_headed(heap),
                                   .single_thread = heap->lock.solo,
-                                  .tight = heap->budgeted || heap->region.prepaid});
+                                  .tight = heap->budgeted || region_is_prepaid(&heap->region)});
       __atomic_store_n(&heap->bins[c], bin, __ATOMIC_RELEASE);
       if (c >= heap->bins_end)
         __atomic_store_n(&heap->bins_end, c + 1, __ATOMIC_RELEASE);

@@ -301,7 +301,7 @@ located_t heap_locate(const void *address)
   located_t at = q.at;
   if (at.live && at.bin)
     at.live = is_with_a_caller(&at);
-  if (at.live && (heap_is_headed(at.heap) || at.head.state))
+  if (at.live && (heap_is_headed(at.heap) || located_has_head(&at)))
     be_without_head(&at, address);
   lock_release(&heaps_lock);
   return at;
@@ -330,7 +330,7 @@ static bool had_run_at(const heap_t *heap, const char *block)
  * run that was given back has left traces in its descriptor. */
 static bool was_freed(const located_t *at, const void *block)
 {
-  if (at->head.state == HEAD_FREED)
+  if (HAS_CHECKS && at->head.state == HEAD_FREED)
     return !at->head.block || at->head.block == block;
   if (at->start == block && !heap_is_headed(at->heap))
     return at->bin || (at->run && run_kind(at->run) == RUN_SPARE);

@@ -18,9 +18,11 @@ typedef struct located {
   head_look_t head; /* of a heap with heads */
 } located_t;
 
+static inline bool located_has_head(const located_t *at) { return HAS_CHECKS && at->head.state != HEAD_NONE; }
+
 /* The block as its caller knows it, and its usable bytes. */
-static inline char *located_block(const located_t *at) { return at->head.state ? at->head.block : at->start; }
-static inline size_t located_size(const located_t *at) { return at->head.state ? at->head.size : at->size; }
+static inline char *located_block(const located_t *at) { return located_has_head(at) ? at->head.block : at->start; }
+static inline size_t located_size(const located_t *at) { return located_has_head(at) ? at->head.size : at->size; }
 
 static inline bool located_is_apart(const located_t *at) { return HAS_SYSTEM && at->huge && at->huge->is_apart; }
 

@@ -27,7 +27,7 @@ static void note_resized(const located_t *at, size_t size, origin_t by)
   if (!heap_may_be_apart(at->heap) || !observer || at->bin || located_in_granules(at) || located_is_apart(at))
     return;
   if ((at->huge ? huge_usable(at->huge) : at->run->size) != at->size)
-    observer->note_resized(at->heap, at->huge ? huge_start(at->huge) : at->start, size, by.caller);
+    observer->note_resized(at->heap, at->huge ? huge_start(at->huge) : at->start, size, origin_caller(by));
 }
 
 static bool move_located(located_t *at, size_t size)
@@ -44,7 +44,7 @@ static inline bool resize(located_t *at, size_t size, bool may_move, const char 
 {
   if (located_is_apart(at))
     return apart_resize(at->heap, at->huge, size, call);
-  if (at->head.state) {
+  if (located_has_head(at)) {
     heads->shorten(at, size, call);
     return true;
   }
@@ -88,7 +88,7 @@ BY_REGISTER bool heap_resize_in_place(void *block, size_t size, const char *call
   if (process_is_ending())
     return false;
   located_t at = heap_locate_block(NULL, block, call, FREED_BEFORE);
-  if (at.head.state || size > PTRDIFF_MAX - 2 * UNIT)
+  if (located_has_head(&at) || size > PTRDIFF_MAX - 2 * UNIT)
     return false;
   bool done = heap_resize(&at, size, false, ORIGIN(call));
   if (done || !HAS_SYSTEM || !refusals_have_answered())
@@ -161,7 +161,7 @@ void *heap_reallocate(heap_t *heap, void *block, size_t size, origin_t by)
     return reallocate_dying(block, size);
   located_t at = heap_locate_block(heap, block, by.call, FREED_BEFORE);
   heap = heap ? heap : at.heap;
-  if (at.head.state)
+  if (located_has_head(&at))
     return reallocate_moving(heap, &at, size, by);
   if (size <= at.size)
     return reallocate_smaller(heap, &at, size, by);

@@ -88,6 +88,9 @@ typedef struct heap_region {
   struct pool_heap *next; /* the next heap with a region of units, during a fork */
 } heap_region_t;
 
+/* Only memory of the system is paid for as a whole. */
+static inline bool region_is_prepaid(const heap_region_t *region) { return HAS_SYSTEM && region->prepaid; }
+
 struct pool_heap {
   /* A fork reads these fields of each of thousands of heaps, so they are adjacent. */
   uint64_t mark;       /* HEAP_LIVE_MARK until the heap is destroyed */

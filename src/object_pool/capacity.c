@@ -120,7 +120,7 @@ static bool grow_by_any_attempt(object_pool_t *pool)
   int error = errno;
   size_t least = 0;
   /* The site of the pool's creation says more than that of the get which found no room. */
-  attempt_t from = heap_first_attempt(pool->heap, (origin_t){"object_pool_get", pool->created_by});
+  attempt_t from = heap_first_attempt(pool->heap, ORIGIN_AT("object_pool_get", pool->created_by));
   from.together = watch_keeps_arrays();
   growth_t growth;
   while ((growth = grow_once(pool, &from, &least)) == OUT_OF_MEMORY && next_attempt(pool, &from, least)) {}

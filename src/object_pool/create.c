@@ -280,7 +280,7 @@ static object_pool_t *create_from_options(const object_pool_options_t *options, 
   if (heap_is_default(heap) && !manager_ready())
     return full();
   int error = errno;
-  attempt_t from = heap_first_attempt(heap, (origin_t){"object_pool_create", caller});
+  attempt_t from = heap_first_attempt(heap, ORIGIN_AT("object_pool_create", caller));
   from.together = watch_keeps_arrays();
   object_pool_t *pool;
   bool refused;
