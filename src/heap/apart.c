@@ -203,8 +203,7 @@ static const apart_source_t malloc_source = {.take = take_malloced,
                                              .serves = os_tool_serves,
                                              .moves = true};
 
-/* The context is a root of the leak search
- * because it points to memory of the program. */
+/* The context is a root of the leak search because it points to memory of the program. */
 void tool_begin(heap_t *heap)
 {
   apart_begin(heap, &malloc_source);

@@ -110,8 +110,7 @@ static inline const magazines_t *heap_magazines_in(const thread_t *thread, const
   return heap_is_default(heap) && !heap->reached ? &thread->default_magazines : thread_magazines_if_any(thread, heap);
 }
 
-/* Returns whether threads find their magazines by the heap's address. The fast path needs a class that follows from the size.
- */
+/* Returns whether threads find their magazines by the heap's address, for the fast path: the class follows from the size. */
 static inline bool heap_has_cache_slot(const heap_t *heap) { return heap->cached && !heap->overflow && !heap->class_count; }
 
 /* Returns the calling thread's magazines of the heap, with which it is busy until it leaves. NULL: it has none. */
