@@ -47,6 +47,13 @@ static void zeroes(long count)
   while (count-- > 0)
     use(set(memory, 0, SIZE));
 }
+enum { INDEX_PAGES = 12, PAGE = 4096 };
+static void cleared_index(long count)
+{
+  static char index[INDEX_PAGES][PAGE];
+  for (long i = 0; i < count * INDEX_PAGES; i++)
+    use(set(index[i % INDEX_PAGES], 0, PAGE));
+}
 static void copies(long count)
 {
   while (count-- > 0)
@@ -121,6 +128,13 @@ static void heap_life(long count)
     fill(heap, SMALL_HEAP);
     pool_heap_destroy(heap);
   }
+}
+
+/* A heap with a small budget is made and destroyed. Clearing its index is the C library's part. */
+static void budget_life(long count)
+{
+  while (count-- > 0)
+    pool_heap_destroy(pool_heap_create(&(pool_heap_options_t){.budget = 4 << 20}));
 }
 
 /* Blocks of 8 to 512 bytes at random, in a buffer that they fill to three quarters. */
@@ -199,6 +213,8 @@ static const struct {
   {"memcpy64", copies},
   {"heap_reset", heap_reset},
   {"heap_life", heap_life},
+  {"budget_life", budget_life},
+  {"memset48k", cleared_index},
   {"small_64k", small_64k},
   {"small_1m", small_1m},
   {"small_refused", small_refused},

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
  * Granules are small equal parts of a memory, from which blocks of two or more granules are cut. A heap's granules have 16
- * bytes. One bit for each granule is the whole state. A free granule is a 1. A live block is a 1 for its first granule and a 0
- * for each further one. A 1 and a 0 follow the last granule:
+ * bytes. One bit for each granule is the whole state. It is a 1 if the granule is in the same block as the one before it. So a
+ * free granule and the first of a block are 0, and zeroed memory is a map without a block. A 0 and ones follow the last
+ * granule:
  *
  *     granule   0 1 2 3 4 5 6 7 8 9
  *     block     A A A . . . B B . .           . is free
- *     bits      1 0 0 1 1 1 1 0 1 1 | 1 0
+ *     bits      0 1 1 0 0 0 0 1 0 0 | 0 1 1
  *
- * The ones of a free stretch continue into the first bit of the next block: a run of r ones is r - 1 free granules and the
+ * The zeros of a free stretch continue into the first bit of the next block: a run of r zeros is r - 1 free granules and the
  * beginning of a block, or the end. Nothing is stored in a granule.
  *
  * An index finds a place without reading every bit. Free stretches are classed by length, with four classes in each doubling,
@@ -52,7 +53,7 @@ typedef struct granules {
   uint16_t longer_rows_end; /* the first class whose row is at most one word */
 } granules_t;
 
-/* Returns the bytes of the index for `count` granules. granules_init() takes an 8-byte aligned index and frees all granules. */
+/* Returns the bytes of the index for `count` granules. granules_init() takes an 8-byte aligned index that is zeroed. */
 size_t granules_index_bytes(size_t count);
 void granules_init(granules_t *g, void *index, size_t count);
 
@@ -116,10 +117,10 @@ void granules_lengthen(granules_t *g, size_t to, size_t new_to);
 
 static inline bool granules_begins(const granules_t *g, size_t i)
 {
-  return i < g->count && bit_test(g->map, i) && !bit_test(g->map, i + 1);
+  return i < g->count && !bit_test(g->map, i) && bit_test(g->map, i + 1);
 }
 
-size_t granules_next_zero(const granules_t *g, size_t i);
+size_t granules_next_one(const granules_t *g, size_t i);
 
 /* Returns WORD_BITS bits from `i` on, out of two words. */
 static inline word_t granules_bits(const granules_t *g, size_t i)
@@ -130,16 +131,13 @@ static inline word_t granules_bits(const granules_t *g, size_t i)
 
 static inline size_t granules_end(const granules_t *g, size_t from)
 {
-  word_t bits = granules_bits(g, from + 1);
-  return likely(bits) ? from + 1 + lowest_bit(bits) : bits_next_set(g->map, from + 1 + WORD_BITS, g->count + 1);
+  word_t zeros = ~granules_bits(g, from + 1);
+  return likely(zeros) ? from + 1 + lowest_bit(zeros) : bits_next_clear(g->map, from + 1 + WORD_BITS, g->count + 1);
 }
 
-/* Returns the beginning of the live block that granule `i` is in; GRANULES_NONE if the granule is free. */
-size_t granules_around(const granules_t *g, size_t i);
-
-/* Returns the beginning of the block that granule `i` is in, and its end, for a reader without a lock. The result is right if
- * the block stays live during the call. A kept block counts as free. */
-size_t granules_around_beside(const granules_t *g, size_t i, size_t *end);
+/* Returns the beginning of the block that granule `i` is in, and its end; GRANULES_NONE if the granule is free. A kept block
+ * counts as free. The caller needs no lock: the result is right if the block stays live during the call. */
+size_t granules_around(const granules_t *g, size_t i, size_t *end);
 
 /* Returns the beginning of the first live block at or behind `i`; GRANULES_NONE if there is none. */
 size_t granules_next(const granules_t *g, size_t i);

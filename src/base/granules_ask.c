@@ -13,37 +13,29 @@ enum { PAGE_WORDS = GRANULE_PAGE / WORD_BITS };
 
 /* ---- blocks ---- */
 
-/* The search always ends: the last 0 follows the last granule. */
-size_t granules_next_zero(const granules_t *g, size_t i)
+/* The search always ends: the last 1 follows the last granule. */
+size_t granules_next_one(const granules_t *g, size_t i)
 {
   size_t w = i / WORD_BITS;
-  word_t zeros = ~g->map[w] & ~(word_t)0 << i % WORD_BITS;
-  while (!zeros) {
+  word_t ones = g->map[w] & ~(word_t)0 << i % WORD_BITS;
+  while (!ones) {
     if (++w % PAGE_WORDS == 0) {
       size_t pages = (g->count + GRANULE_PAGE - 1) / GRANULE_PAGE, page = bits_next_set(g->used, w / PAGE_WORDS, pages);
       if (page == pages)
         return g->count + 1;
       w = page * PAGE_WORDS;
     }
-    zeros = ~g->map[w];
+    ones = g->map[w];
   }
-  return w * WORD_BITS + lowest_bit(zeros);
-}
-
-/* A block's bits are a one and zeros, so the last one at or below any of its granules is its first. */
-size_t granules_around(const granules_t *g, size_t i)
-{
-  if (i >= g->count || (bit_test(g->map, i) && bit_test(g->map, i + 1)))
-    return GRANULES_NONE;
-  return bits_previous_set(g->map, i);
+  return w * WORD_BITS + lowest_bit(ones);
 }
 
 size_t granules_next(const granules_t *g, size_t i)
 {
-  if (i < g->count && !bit_test(g->map, i))
-    i = bits_next_set(g->map, i, g->count);
-  if (i < g->count && bit_test(g->map, i + 1))
-    i = granules_next_zero(g, i + 1) - 1;
+  if (i < g->count && bit_test(g->map, i))
+    i = bits_next_clear(g->map, i, g->count);
+  if (i < g->count && !bit_test(g->map, i + 1))
+    i = granules_next_one(g, i + 1) - 1;
   return i < g->count ? i : GRANULES_NONE;
 }
 
@@ -56,7 +48,7 @@ static size_t next_stretch(const granules_t *g, size_t i, size_t *end)
     i = granules_end(g, i);
   if (i >= g->count)
     return GRANULES_NONE;
-  *end = granules_next_zero(g, i + 1) - 1;
+  *end = granules_next_one(g, i + 1) - 1;
   return i;
 }
 
@@ -125,33 +117,34 @@ READS_BESIDE_OWNER size_t granules_longest_beside(const granules_t *g)
   const volatile word_t *map = g->map;
   size_t longest = 0, run = 0;
   for (size_t w = 0; w <= g->count / WORD_BITS; w++) {
-    word_t word = map[w], zeros = ~word;
-    run += zeros ? lowest_bit(zeros) : WORD_BITS;
+    word_t ones = map[w];
+    run += ones ? lowest_bit(ones) : WORD_BITS;
     longest = max_size(longest, run);
-    if (!zeros)
+    if (!ones)
       continue;
-    longest = max_size(longest, word ? longest_run(word) : 0);
-    run = WORD_BITS - 1 - highest_bit(zeros);
+    longest = max_size(longest, longest_run(~ones));
+    run = WORD_BITS - 1 - highest_bit(ones);
   }
   return longest ? longest - 1 : 0;
 }
 
-READS_BESIDE_OWNER size_t granules_around_beside(const granules_t *g, size_t i, size_t *end)
+/* A block's bits are a zero and ones, so the last zero at or below any of its granules is its first. */
+READS_BESIDE_OWNER size_t granules_around(const granules_t *g, size_t i, size_t *end)
 {
   const volatile word_t *map = g->map;
   if (i >= g->count)
     return GRANULES_NONE;
   size_t w = i / WORD_BITS, next = i + 1;
-  word_t word = map[w];
-  if (word & bit_of(i) && map[next / WORD_BITS] & bit_of(next))
+  word_t zeros = ~map[w];
+  if (zeros & bit_of(i) && ~map[next / WORD_BITS] & bit_of(next))
     return GRANULES_NONE;
-  for (word &= ~(word_t)0 >> (WORD_BITS - 1 - i % WORD_BITS); !word && w;)
-    word = map[--w];
-  size_t from = word ? w * WORD_BITS + highest_bit(word) : 0;
+  for (zeros &= ~(word_t)0 >> (WORD_BITS - 1 - i % WORD_BITS); !zeros && w;)
+    zeros = ~map[--w];
+  size_t from = zeros ? w * WORD_BITS + highest_bit(zeros) : 0;
   w = next / WORD_BITS;
-  for (word = map[w] & ~(word_t)0 << next % WORD_BITS; !word && w < g->count / WORD_BITS;)
-    word = map[++w];
-  *end = word ? min_size(w * WORD_BITS + lowest_bit(word), g->count) : g->count;
+  for (zeros = ~map[w] & ~(word_t)0 << next % WORD_BITS; !zeros && w < g->count / WORD_BITS;)
+    zeros = ~map[++w];
+  *end = zeros ? min_size(w * WORD_BITS + lowest_bit(zeros), g->count) : g->count;
   bool may_be_kept = *end - from <= KEPT_LONGEST && granules_can_keep(g);
   return may_be_kept && ((const volatile uint32_t *)granules_kept_of(g))[*end - from] == from + 1 ? GRANULES_NONE : from;
 }
@@ -186,21 +179,32 @@ size_t granules_index_bytes(size_t count)
          sizeof(word_t);
 }
 
-void granules_clear(granules_t *g)
+/* The index is zeroed. One free stretch is all of the memory. None begins in the rest of the last word. */
+static void free_all(granules_t *g)
 {
-  memset(granules_index(g), 0, granules_index_bytes(g->count));
-  g->classes = 0;
-  g->live = g->blocks = g->taken_end = 0;
   g->rows[-1] = bits_of_word(g->words, 0);
   uint32_t start = SHORT_ROWS * g->row_bytes;
   for (unsigned k = 0; k < doublings(g->words); k++) {
     *row_start(g, k) = start;
     start += CLASS_STEPS * (uint32_t)row_bytes(g->words, k);
   }
-  bits_set(g->map, 0, g->count + 1);
+  g->map[-1] = ~(word_t)0;
+  g->map[(g->count + 1) / WORD_BITS] = ~(word_t)0 << (g->count + 1) % WORD_BITS;
   unsigned c = length_class(g->count);
   if (c >= CLASS_FIRST)
     row_add(g, c, 0);
+}
+
+/* The map is the larger part of the index, and still zero behind `taken_end`. */
+void granules_clear(granules_t *g)
+{
+  char *index = granules_index(g), *map_end = (char *)(g->map + bits_words(g->taken_end));
+  char *front = (char *)(g->rows - front_words(g->words));
+  memset(index, 0, (size_t)(map_end - index));
+  memset(front, 0, (size_t)(index + granules_index_bytes(g->count) - front));
+  g->classes = 0;
+  g->live = g->blocks = g->taken_end = 0;
+  free_all(g);
 }
 
 void granules_init(granules_t *g, void *index, size_t count)
@@ -212,7 +216,7 @@ void granules_init(granules_t *g, void *index, size_t count)
   g->longer_rows_end = (uint16_t)longer_rows_end(g->words);
   g->rows = words + granule_map_words(count) + front_words(g->words);
   g->used = g->rows + rows_words(g->words);
-  granules_clear(g);
+  free_all(g);
 }
 
 granule_row_t granules_row(const granules_t *g, unsigned c)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Cuts blocks from granules and frees them. Runs of ones are read by whole words. A run that is longer than a page skips unused
- * pages, a word of them at a time. */
+ * Cuts blocks from granules and frees them. Runs of zeros are read by whole words. A run that is longer than a page skips
+ * unused pages, a word of them at a time. */
 #include "base/granule_rows.h"
 #include "base/granules_kept.h"
 
@@ -13,51 +13,51 @@ enum {
   ALIGNED_LAST_TRIES = 32 /* windows of higher classes, if no stretch is long enough wherever it begins */
 };
 
-/* ---- runs of ones ---- */
+/* ---- runs of zeros ---- */
 
-/* Returns the beginning of the free stretch that granule `i` is in: behind the last 0 below, or granule 0. */
+/* Returns the beginning of the free stretch that granule `i` is in: behind the last 1 below, or granule 0. */
 static size_t first_of_stretch(const granules_t *g, size_t i)
 {
   size_t w = i / WORD_BITS;
-  word_t zeros = ~g->map[w] & ~(word_t)0 >> (WORD_BITS - 1 - i % WORD_BITS);
-  while (!zeros && w) {
+  word_t ones = g->map[w] & ~(word_t)0 >> (WORD_BITS - 1 - i % WORD_BITS);
+  while (!ones && w) {
     if (w % PAGE_WORDS == 0) {
       size_t page = bits_previous_set(g->used, w / PAGE_WORDS - 1);
       if (!bit_test(g->used, page))
         return 0;
       w = (page + 1) * PAGE_WORDS;
     }
-    zeros = ~g->map[--w];
+    ones = g->map[--w];
   }
-  return zeros ? w * WORD_BITS + highest_bit(zeros) + 1 : 0;
+  return ones ? w * WORD_BITS + highest_bit(ones) + 1 : 0;
 }
 
 /* Returns the end of the free stretch that begins at `i`, or with the granule before `i`; `i` if there is none. */
 static inline size_t free_behind(const granules_t *g, size_t i)
 {
-  word_t zeros = ~granules_bits(g, i);
-  return (likely(zeros) ? i + lowest_bit(zeros) : granules_next_zero(g, i)) - 1;
+  word_t ones = granules_bits(g, i);
+  return (likely(ones) ? i + lowest_bit(ones) : granules_next_one(g, i)) - 1;
 }
 
-/* Returns the number of ones from `i` on, at most WORD_BITS + 1. */
-static inline size_t ones_at(const granules_t *g, size_t i)
+/* Returns the number of zeros from `i` on, at most WORD_BITS + 1. */
+static inline size_t zeros_at(const granules_t *g, size_t i)
 {
-  word_t zeros = ~granules_bits(g, i);
-  return likely(zeros) ? lowest_bit(zeros) : (size_t)WORD_BITS + bit_test(g->map, i + WORD_BITS);
+  word_t ones = granules_bits(g, i);
+  return likely(ones) ? lowest_bit(ones) : (size_t)WORD_BITS + !bit_test(g->map, i + WORD_BITS);
 }
 
-/* Returns the beginnings of free stretches in word `w`: a one between a zero and another one. A word has few of them. */
+/* Returns the beginnings of free stretches in word `w`: a zero between a one and another zero. A word has few of them. */
 static inline word_t stretches_of_word(const granules_t *g, size_t w)
 {
   word_t word = g->map[w], before = g->map[(ptrdiff_t)w - 1], next = g->map[w + 1];
-  return word & ~(word << 1 | before >> (WORD_BITS - 1)) & (word >> 1 | next << (WORD_BITS - 1));
+  return (word << 1 | before >> (WORD_BITS - 1)) & ~(word | word >> 1 | next << (WORD_BITS - 1));
 }
 
 /* Finds the lowest free stretch of `least` to `end` - 1 granules that begins in word `w`; `end` is at most WORD_BITS. */
 static ALWAYS_INLINE bool find_in_word(const granules_t *g, size_t w, size_t least, size_t end, word_t left, granule_fit_t *fit)
 {
   for (; left; left &= left - 1) {
-    size_t at = lowest_bit(left), length = ones_at(g, w * WORD_BITS + at) - 1;
+    size_t at = lowest_bit(left), length = zeros_at(g, w * WORD_BITS + at) - 1;
     if (length - least < end - least) {
       fit->from = w * WORD_BITS + at;
       fit->to = fit->from + length;
@@ -226,7 +226,7 @@ static size_t longest_in_window(const granules_t *g, unsigned c, size_t window)
   if (c >= CLASS_LONG)
     return find_long(g, c, window, 0, &fit) ? fit.to - fit.from : 0;
   for (word_t left = stretches_of_word(g, window); left; left &= left - 1) {
-    size_t length = ones_at(g, window * WORD_BITS + lowest_bit(left)) - 1;
+    size_t length = zeros_at(g, window * WORD_BITS + lowest_bit(left)) - 1;
     longest = length < least_of[c + 1] ? max_size(longest, length) : longest;
   }
   return longest;
@@ -351,7 +351,7 @@ static inline void count_taken(granules_t *g, size_t count, size_t to)
 void granules_take(granules_t *g, const granule_fit_t *fit)
 {
   size_t at = fit->at, to = at + fit->count;
-  clear_bits(g->map, at + 1, to);
+  set_bits(g->map, at + 1, to);
   note_used(g, at, to);
   shorten_stretch(g, length_class(fit->to - fit->from), fit->from, fit->to, to, false);
   if (at != fit->from)
@@ -370,7 +370,7 @@ size_t granules_cut(granules_t *g, size_t count, granules_open_fn *open, void *c
       return GRANULES_NONE;
     note_used(g, at, to);
   }
-  clear_bits(g->map, at + 1, to);
+  set_bits(g->map, at + 1, to);
   shorten_stretch(g, fit.size_class, at, fit.to, to, fit.alone);
   count_taken(g, count, to);
   return at;
@@ -392,11 +392,11 @@ NOINLINE static size_t note_unused(granules_t *g, size_t from, size_t to, size_t
 static inline size_t free_below(const granules_t *g, size_t i)
 {
   const word_t *word = g->map + i / WORD_BITS;
-  word_t zeros = ~(word[0] << 1 << (WORD_BITS - 1 - i % WORD_BITS) | word[-1] >> i % WORD_BITS);
-  return likely(zeros) ? i - (WORD_BITS - 1 - highest_bit(zeros)) : first_of_stretch(g, i - 1);
+  word_t ones = word[0] << 1 << (WORD_BITS - 1 - i % WORD_BITS) | word[-1] >> i % WORD_BITS;
+  return likely(ones) ? i - (WORD_BITS - 1 - highest_bit(ones)) : first_of_stretch(g, i - 1);
 }
 
-/* The bits of [from, to) are already ones. */
+/* The bits of [from, to) are already zeros. */
 static ALWAYS_INLINE size_t join_free(granules_t *g, size_t from, size_t to)
 {
   size_t low = free_below(g, from), high = free_behind(g, to);
@@ -414,7 +414,7 @@ static ALWAYS_INLINE size_t join_free(granules_t *g, size_t from, size_t to)
 
 size_t granules_give(granules_t *g, size_t from, size_t to)
 {
-  set_bits(g->map, from + 1, to);
+  clear_bits(g->map, from + 1, to);
   g->live -= (uint32_t)(to - from);
   g->blocks--;
   return join_free(g, from, to);
@@ -422,7 +422,7 @@ size_t granules_give(granules_t *g, size_t from, size_t to)
 
 size_t granules_shorten(granules_t *g, size_t to, size_t new_to)
 {
-  set_bits(g->map, new_to, to);
+  clear_bits(g->map, new_to, to);
   g->live -= (uint32_t)(to - new_to);
   return join_free(g, new_to, to);
 }
@@ -432,7 +432,7 @@ size_t granules_behind(const granules_t *g, size_t to) { return free_behind(g, t
 void granules_lengthen(granules_t *g, size_t to, size_t new_to)
 {
   size_t end = to + granules_behind(g, to);
-  clear_bits(g->map, to, new_to);
+  set_bits(g->map, to, new_to);
   note_used(g, to, new_to);
   remove_stretch(g, length_class(end - to), to);
   add_stretch(g, length_class(end - new_to), new_to);

@@ -22,11 +22,12 @@ static char *address_of(const heap_t *heap, size_t granule) { return heap->regio
 
 static size_t bytes_with_index(size_t count) { return granules_index_bytes(count) + (count << GRANULE_LOG2); }
 
+/* The index of a large memory takes a little less than a 64th of its granules, so one step back is nearly enough. */
 size_t granular_count_for(size_t bytes)
 {
-  size_t most = min_size(bytes >> GRANULE_LOG2, GRANULES_MOST), count = most;
-  while (count && bytes_with_index(count) > bytes)
-    count -= min_size(count, max_size((bytes_with_index(count) - bytes) / (2 * GRANULE), 1));
+  size_t most = min_size(bytes >> GRANULE_LOG2, GRANULES_MOST), count = most, needed;
+  while (count && (needed = bytes_with_index(count)) > bytes)
+    count -= min_size(count, max_size((needed - bytes) / GRANULE * 63 / 64, 1));
   while (count < most && bytes_with_index(count + 1) <= bytes) /* the index grows by words, so a step may be too long */
     count++;
   return count;
@@ -108,21 +109,31 @@ void granular_begin(heap_t *heap)
       fill_page(heap, page);
 }
 
+/* The last page may be shorter. */
+static ptrdiff_t dirty_page_bytes(const heap_region_t *region)
+{
+  size_t last = pages_of_region(region) - 1, whole = bits_count(region->dirty, 0, last);
+  size_t rest = bit_test(region->dirty, last) ? page_bytes(&region->granules, last) : 0;
+  return (ptrdiff_t)((whole * GRANULE_PAGE << GRANULE_LOG2) + rest);
+}
+
 void granular_count_dirty(heap_t *heap, word_t *bitmaps, bool dirty)
 {
   heap_region_t *region = &heap->region;
-  size_t words = granular_pages(region->granules.count) / WORD_BITS;
-  memset(bitmaps, 0, 2 * words * sizeof *bitmaps);
   region->dirty = bitmaps;
-  region->idle = bitmaps + words;
-  for (size_t page = 0; dirty && page_start(page) < region->granules.count; page++)
-    note_dirty(region, page, true);
+  region->idle = bitmaps + granular_pages(region->granules.count) / WORD_BITS;
+  if (!dirty)
+    return;
+  bits_set(region->dirty, 0, pages_of_region(region));
+  count_unpaid(region, dirty_page_bytes(region));
+  sleeper_note();
 }
 
 void granular_forget_dirty(heap_t *heap)
 {
-  for (size_t page = 0; has_dirty_pages(&heap->region) && page_start(page) < heap->region.granules.count; page++)
-    note_dirty(&heap->region, page, false);
+  if (has_dirty_pages(&heap->region))
+    count_unpaid(&heap->region, -dirty_page_bytes(&heap->region));
+  heap->region.dirty = NULL;
 }
 
 /* If system pages are larger, they are returned only with the region. */
@@ -401,11 +412,8 @@ bool granular_holds(const heap_t *heap, const void *address)
 char *granular_around(const heap_t *heap, const void *address, size_t *size)
 {
   const granules_t *g = &heap->region.granules;
-  size_t i = granule_of(heap, address), to = 0;
-  size_t from = heap->lock.solo ? granules_around_beside(g, i, &to) : granules_around(g, i);
+  size_t to, from = granules_around(g, granule_of(heap, address), &to);
   if (from == GRANULES_NONE)
-    return NULL;
-  if (!heap->lock.solo && granules_is_kept(g, from, to = granules_end(g, from)))
     return NULL;
   *size = (to - from) << GRANULE_LOG2;
   return address_of(heap, from);

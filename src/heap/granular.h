@@ -22,11 +22,12 @@ void granular_begin(heap_t *heap);
 
 size_t granular_count_for(size_t bytes);
 
-/* `base` is the address of granule 0, a multiple of a granule. */
+/* The index is zeroed. `base` is the address of granule 0, a multiple of a granule. */
 void granular_init(heap_t *heap, void *index, char *base, size_t count);
 
-/* Granules in the system's memory are returned to it by pages. Two bitmaps of granular_pages() bits track these. Pages that
- * hold something and are charged to nobody count for the process between these two calls. `dirty`: all pages hold old data. */
+/* Granules in the system's memory are returned to it by pages. Two zeroed bitmaps of granular_pages() bits track these. Pages
+ * that hold something and are charged to nobody count for the process between these two calls. `dirty`: all pages hold old
+ * data. */
 void granular_count_dirty(heap_t *heap, word_t *bitmaps, bool dirty);
 void granular_forget_dirty(heap_t *heap);
 static inline size_t granular_pages(size_t count) { return round_up((count + GRANULE_PAGE - 1) / GRANULE_PAGE, WORD_BITS); }

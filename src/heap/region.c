@@ -53,6 +53,7 @@ static heap_t *create_granular_guest(const pool_heap_options_t *o)
   heap->records = (char *)heap + HEAP_RECORD_SHORT;
   heap->records_end = index;
   heap->head_bytes = heap->metadata_bytes = o->memory_size - (count << GRANULE_LOG2);
+  memset(index, 0, granules_index_bytes(count));
   granular_init(heap, index, (char *)end - (count << GRANULE_LOG2), count);
   return heap;
 }

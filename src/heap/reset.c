@@ -47,11 +47,12 @@ static bool wipe_visited(const pool_block_t *block, void *context)
   return true;
 }
 
-static void end_blocks_of_region(heap_t *heap)
+/* The index of granules is not cleared at the end of the heap. Only checked blocks still get their pattern. */
+static void end_blocks_of_region(heap_t *heap, bool for_good)
 {
   if (HAS_SYSTEM && unlikely(heap->marked))
     heap_mark_guest(heap, GUEST_IS_RESET);
-  if (heap_has_granules(heap))
+  if (heap_has_granules(heap) && (!for_good || heap_is_checked(heap)))
     granular_end_blocks(heap);
   if (HAS_SYSTEM && unlikely(heap->marked))
     heap_mark_guest(heap, GUEST_WAS_RESET);
@@ -75,7 +76,7 @@ void heap_end_blocks(heap_t *heap, bool for_good)
     large_free_all(heap);
   }
   if (heap->region.kind)
-    end_blocks_of_region(heap);
+    end_blocks_of_region(heap, for_good);
 }
 
 void heap_reset(heap_t *heap)

@@ -7,10 +7,10 @@
 /* Returns where the block or the free stretch that begins at `i` ends; R1. */
 static size_t end_of(const granules_t *g, size_t i)
 {
-  expect(bit_test(g->map, i), "R1", "neither a block nor a free stretch begins where one must", &g->map[i / WORD_BITS]);
-  bool live = !bit_test(g->map, i + 1);
+  expect(!bit_test(g->map, i), "R1", "neither a block nor a free stretch begins where one must", &g->map[i / WORD_BITS]);
+  bool live = bit_test(g->map, i + 1);
   size_t end = i + 1;
-  while (end < g->count && bit_test(g->map, end) != live && (live || bit_test(g->map, end + 1)))
+  while (end < g->count && bit_test(g->map, end) == live && (live || !bit_test(g->map, end + 1)))
     end++;
   return end;
 }
@@ -64,7 +64,7 @@ void check_granules(const granules_t *g)
 {
   counted_t counted = {.word = SIZE_MAX};
   size_t live = 0, blocks = 0, kept_blocks = 0, used_end = 0;
-  expect(!g->map[-1] && bit_test(g->map, g->count) && !bit_test(g->map, g->count + 1), "R1", "the end is not where it belongs",
+  expect(!~g->map[-1] && !bit_test(g->map, g->count) && bit_test(g->map, g->count + 1), "R1", "the end is not where it belongs",
          g->map);
   for (size_t i = 0, end; i < g->count; i = end) {
     end = end_of(g, i);

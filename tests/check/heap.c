@@ -144,7 +144,7 @@ static size_t check_granular(heap_t *heap)
   check_granules(g);
   size_t held = 0;
   for (size_t i = 0; i < g->count; i++) {
-    bool used = bit_test(g->used, i / GRANULE_PAGE), free = bit_test(g->map, i) && bit_test(g->map, i + 1);
+    bool used = bit_test(g->used, i / GRANULE_PAGE), free = !bit_test(g->map, i) && !bit_test(g->map, i + 1);
     const char *granule = heap->region.base + i * GRANULE;
     bool filled = used || heap_is_guest(heap) || heap->region.pinned || bit_test(heap->region.dirty, i / GRANULE_PAGE);
     held += used ? GRANULE : 0;

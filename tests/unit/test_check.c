@@ -146,8 +146,8 @@ static void not_lead_back_from_the_end(void) { thread_self->due_last = NULL; }
 static void put_a_heap_into_a_wrong_slot(void) { thread_self->heap_at[(cache_slot_of(parent) + 1) % CACHE_SLOTS] = parent; }
 
 static granules_t *granules(void) { return &guest->region.granules; }
-static void lose_a_beginning(void) { bit_clear(granules()->map, 0); }
-static void lose_the_end(void) { bit_clear(granules()->map, granules()->count); }
+static void lose_a_beginning(void) { bit_set(granules()->map, 0); }
+static void lose_the_end(void) { bit_set(granules()->map, granules()->count); }
 /* By words, as the library does: where the lowest bits of one are is up to the machine. */
 static void change_row(unsigned c, word_t cleared, word_t changed)
 {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Blocks that are cut from granules (src/base/granules.h). The map is read as text, a letter for each granule: a free one is a
-1, a block a 1 and zeros. A number of so many bits would be shifted as a whole for each block."""
+0, a block a 0 and ones. A number of so many bits would be shifted as a whole for each block."""
 
 import re
 
@@ -10,7 +10,7 @@ GRANULE = 16
 GRANULE_PAGE = 256
 KEPT_LONGEST, KEPT_COUNT = 32, 32000  # granules_kept.h
 KEPT_WORDS = (KEPT_LONGEST + 2) // 2
-BLOCK = re.compile("10+")
+BLOCK = re.compile("01+")
 
 
 class Granules:
@@ -49,11 +49,11 @@ class Granules:
     def around(self, address):
         """(what it is, start or None, size); of a block None, its start and its size."""
         i = (address - self.base) // GRANULE
-        begin = self.letters.rfind("1", 0, i + 1)
-        if begin < 0 or self.letters[begin + 1] == "1":
+        begin = self.letters.rfind("0", 0, i + 1)
+        if begin < 0 or self.letters[begin + 1] == "0":
             fresh = i >= number(self.g["taken_end"])
             return "granules that were never handed out" if fresh else "free granules", None, 0
-        end = min(self.letters.find("1", begin + 1), self.count)
+        end = min(self.letters.find("0", begin + 1), self.count)
         start, size = self.base + begin * GRANULE, (end - begin) * GRANULE
         what = "freed, kept for the next of its length, cut from granules" if self.is_kept(begin, end) else None
         return what, start, size
@@ -61,7 +61,7 @@ class Granules:
     def problems(self):
         """R1, R3, R4 and R5. The index of free stretches, R2, is not looked at."""
         g, found = self.g, []
-        if self.memory.number(self.map - 8, 8) or self.letters[0] != "1" or self.letters[self.count:] != "10":
+        if self.memory.number(self.map - 8, 8) != (1 << 64) - 1 or self.letters[0] != "0" or self.letters[self.count:] != "01":
             found.append("R1 the end is not where it belongs, or no granule begins at the beginning")
         live = blocks = 0
         kept, pages = set(), set()

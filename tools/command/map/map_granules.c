@@ -50,10 +50,10 @@ static bool read_granules(granular_t *granular, memory_t *memory, uint64_t regio
   return memory_read(memory, number_of(g->map), granular->bits, words * sizeof *granular->bits);
 }
 
-/* A free granule and the one behind it have a 1. */
+/* A free granule and the one behind it have a 0. */
 static bool is_free(const granular_t *granular, size_t i)
 {
-  return bit_test(granular->bits, i) && bit_test(granular->bits, i + 1);
+  return !bit_test(granular->bits, i) && !bit_test(granular->bits, i + 1);
 }
 
 static void add_page(map_t *map, const granular_t *granular, uint32_t row, uint32_t page)
@@ -103,12 +103,12 @@ static void sum_pages(map_t *map, const map_arena_t *arena, map_row_t *row)
   }
 }
 
-/* A block begins where a 1 stands in front of a 0. */
+/* A block begins where a 0 stands in front of a 1. */
 static uint64_t count_blocks(const granular_t *granular)
 {
   uint64_t blocks = 0;
   for (size_t i = 0; i < granular->g.count; i++)
-    blocks += bit_test(granular->bits, i) && !bit_test(granular->bits, i + 1);
+    blocks += !bit_test(granular->bits, i) && bit_test(granular->bits, i + 1);
   return blocks;
 }
 
