@@ -184,7 +184,8 @@ static inline __attribute__((always_inline)) void *serve(heap_t *heap, request_t
 NOINLINE void *heap_serve(heap_t *heap, request_t *r)
 {
   KEEPS_FRAME();
-  return manager_ready() ? serve(heap, r, false) : heap_exhausted(heap, r->by.call, r->size);
+  bool can_serve = process_is_ending() || manager_ready();
+  return can_serve ? serve(heap, r, false) : heap_exhausted(heap, r->by.call, r->size);
 }
 
 NOINLINE void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero, origin_t by)
