@@ -138,12 +138,14 @@ static void budget_life(long count)
 }
 
 /* Blocks of 8 to 512 bytes at random, in a buffer that they fill to three quarters. */
-static void small_heap(long count, size_t bytes)
+static void small_heap(long count, size_t bytes, size_t classes)
 {
   enum { MOST = 512, LEAST = 8, MEAN = 260 };
+  static const size_t sizes[] = {64, 128, 256, 384, 512};
   size_t slots = bytes / 4 * 3 / MEAN;
   void **slot = calloc(slots, sizeof *slot);
-  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.memory = malloc(bytes), .memory_size = bytes});
+  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){
+    .memory = malloc(bytes), .memory_size = bytes, .size_classes = classes ? sizes : NULL, .size_class_count = classes});
   unsigned long long random = 88172645463325252u;
   for (; count > 0; count--) {
     random ^= random << 13;
@@ -155,7 +157,7 @@ static void small_heap(long count, size_t bytes)
   }
 }
 
-static void small_64k(long count) { small_heap(count, 64 << 10); }
+static void small_64k(long count) { small_heap(count, 64 << 10, 0); }
 /* Each hundredth is a request that no hole is long enough for, though many are of its class. */
 static void small_refused(long count)
 {
@@ -171,7 +173,8 @@ static void small_refused(long count)
   for (; count > 0; count -= 100)
     use(pool_heap_alloc(heap, ASKED));
 }
-static void small_1m(long count) { small_heap(count, 1 << 20); }
+static void small_1m(long count) { small_heap(count, 1 << 20, 0); }
+static void small_classes(long count) { small_heap(count, 1 << 20, 5); }
 
 /* Large blocks, which are looked up by address, beside many heaps in memory of the caller. */
 static void beside_guests(long count)
@@ -217,6 +220,7 @@ static const struct {
   {"memset48k", cleared_index},
   {"small_64k", small_64k},
   {"small_1m", small_1m},
+  {"small_classes", small_classes},
   {"small_refused", small_refused},
   {"beside_guests", beside_guests},
   {"beside_huge", beside_huge},

@@ -79,7 +79,6 @@ static bool set_classes(heap_t *heap, const pool_heap_options_t *o)
     sizes[i + 1] = (uint32_t)min_size(max_size(o->size_classes[i] + head, least), SIZE_MAX_CLASS);
   heap->class_sizes = sizes;
   heap->class_most = SIZE_MAX_CLASS;
-  heap->plain_granules = false;
   return true;
 }
 

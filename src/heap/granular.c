@@ -292,7 +292,7 @@ void *granular_take_plain(heap_t *heap, size_t size)
   granules_t *g = &heap->region.granules;
   if (unlikely(size > (size_t)g->count << GRANULE_LOG2))
     return NULL;
-  size_t count = granules_for(size);
+  size_t count = granules_for(heap_granular_size(heap, size));
   bool shared = closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
   size_t at = granules_take_kept(g, count);
   if (at == GRANULES_NONE)

@@ -109,7 +109,7 @@ struct pool_heap {
   bool guarded_unasked;             /* guarded by a process option alone: not beside a budget */
   bool marked;                      /* a tool is told which of its memory may be touched: a checked guest */
   bool marked_inside;               /* that memory is in a block of another such guest */
-  bool plain_granules;              /* its region is of granules whose blocks need no head, no wipe and no class */
+  bool plain_granules;              /* its region is of granules whose blocks need no head and no wipe */
   bool has_lines;                   /* a profile has lines of it, all of which belong to this use of the record */
   uint32_t class_most;              /* larger requests take runs of their own */
   heap_take_fn *take;               /* NULL: heap_take_plain(). Stored with release, by a profile while others allocate */
