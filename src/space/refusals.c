@@ -6,37 +6,46 @@ enum { ANSWERS_MOST = 64 };
 
 static uint64_t unmaps; /* how often any thread has unmapped something */
 
-static THREAD_LOCAL struct {
-  size_t least;    /* refused; 0: nothing is remembered */
-  uint64_t unmaps; /* before that refusal */
-  uint32_t answers;
-} own;
+/* Few bytes, because the loader has little room for thread-local data. If 256 unmappings look like none, an attempt is answered
+ * in vain, and the last one of its request makes the call. */
+static THREAD_LOCAL uint32_t least_kib; /* refused; 0: nothing is remembered */
+static THREAD_LOCAL uint8_t unmaps_before, answers;
 
-bool refusals_have_answered(void) { return own.answers != 0; }
+static uint32_t kib_of(size_t size) { return (uint32_t)min_size(size / KIB, UINT32_MAX); }
+
+bool refusals_have_answered(void) { return answers != 0; }
 
 void refusals_forget(void)
 {
-  own.least = 0;
-  own.answers = 0;
+  least_kib = 0;
+  answers = 0;
 }
 
 static bool is_remembered(size_t size)
 {
-  return own.least && size >= own.least && own.unmaps == __atomic_load_n(&unmaps, __ATOMIC_RELAXED);
+  return least_kib && kib_of(size) >= least_kib && unmaps_before == (uint8_t)__atomic_load_n(&unmaps, __ATOMIC_RELAXED);
+}
+
+/* Returns whether this attempt makes the call after all. The count stays above 0 when it overflows. */
+static bool is_time_to_ask(void)
+{
+  if (!++answers)
+    answers = ANSWERS_MOST;
+  return answers % ANSWERS_MOST == 0;
 }
 
 /* What is unmapped during the call makes its refusal void. os_forbid() refuses only for a while. */
 os_mapped_t refusals_map_at(void *address, size_t size)
 {
-  if (is_remembered(size) && ++own.answers % ANSWERS_MOST)
+  if (is_remembered(size) && !is_time_to_ask())
     return OS_NO_MEMORY;
   uint64_t before = __atomic_load_n(&unmaps, __ATOMIC_RELAXED), forbidden = os_forbidden_count();
   os_mapped_t mapped = os_map_at(address, size);
   if (mapped == OS_NO_MEMORY && os_forbidden_count() == forbidden) {
-    own.least = size;
-    own.unmaps = before;
-  } else if (size >= own.least) {
-    own.least = 0;
+    least_kib = kib_of(size);
+    unmaps_before = (uint8_t)before;
+  } else if (kib_of(size) >= least_kib) {
+    least_kib = 0;
   }
   return mapped;
 }
