@@ -74,9 +74,10 @@ static inline default_loaded_t default_loaded_for(size_t size)
  *
  * OWNER_PUBLISH stores a pointer to entries, after the entries. A reader that found the pointer but not the entry would read
  * the old word in its place, and take a live block for a free one. A load by that pointer depends on it, so the reader needs no
- * order. Processors for x86 store in program order; arm64 has an instruction for it. */
+ * order. arm64 has an instruction for it. Processors for x86 store in program order, so only the compiler must keep the order;
+ * atomic functions of gcc do not take places that are relative to a segment register. */
 #if defined __x86_64__ || defined __i386__
-#define OWNER_PUBLISH(place, value) OWNER_STORE(place, value)
+#define OWNER_PUBLISH(place, value) (__atomic_signal_fence(__ATOMIC_RELEASE), OWNER_STORE(place, value))
 #else
 #define OWNER_PUBLISH(place, value) __atomic_store_n(&(place), (value), __ATOMIC_RELEASE)
 #endif
