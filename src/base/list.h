@@ -25,15 +25,6 @@
       (record)->next->previous = (record)->previous; \
   } while (0)
 
-#define LIST_INSERT_BEHIND(before, record, next, previous) \
-  do { \
-    (record)->previous = (before); \
-    (record)->next = (before)->next; \
-    if ((record)->next) \
-      (record)->next->previous = (record); \
-    (before)->next = (record); \
-  } while (0)
-
 #define LIST_HOLDS(first, record, previous) ((record)->previous || (first) == (record))
 
 #define QUEUE_APPEND(first, last, record, next, previous) \

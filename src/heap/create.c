@@ -129,7 +129,7 @@ static void count_users(const heap_t *heap, size_t by)
   count_user(heap_overflow(heap), by);
 }
 
-/* The newest heap is inserted right behind the default one: children precede their parents, as pass_budgets() needs. */
+/* The heaps behind the default one are a list, the newest first: children precede their parents, as pass_budgets() needs. */
 static void enter_list(heap_t *heap)
 {
   lock_acquire(&heaps_lock);
@@ -138,20 +138,19 @@ static void enter_list(heap_t *heap)
   if (HAS_SYSTEM && observer)
     observer->enter_heap(heap);
   if (first)
-    LIST_INSERT_BEHIND(first, heap, next, previous);
+    LIST_PUSH(first->next, heap, next, previous);
   lock_release(&heaps_lock);
   if (heap_is_guest(heap))
     guests_enter(heap);
 }
 
-/* Under heaps_lock. */
+/* Under heaps_lock. A guest that was created before the manager came up is not in the list. */
 static void leave_list(heap_t *heap)
 {
+  heap_t *first = heaps_first();
   heap_leave_ticks(heap);
-  if (heap->previous)
-    heap->previous->next = heap->next;
-  if (heap->next)
-    heap->next->previous = heap->previous;
+  if (first && LIST_HOLDS(first->next, heap, previous))
+    LIST_REMOVE(first->next, heap, next, previous);
   count_users(heap, -(size_t)1);
 }
 

@@ -127,7 +127,7 @@ struct pool_heap {
     quarantine_t quarantine; /* if the heap is checked: no thread caches its blocks then */
   };
   heap_t *parent, *overflow;
-  heap_t *previous;                 /* in the list of all heaps */
+  heap_t *previous;                 /* in the list of all heaps but the default one */
   struct object_pool *object_pools; /* its object pools, newest first; under heaps_lock */
   size_t users;                     /* heaps that have it as parent or overflow; under heaps_lock */
 

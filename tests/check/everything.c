@@ -45,8 +45,8 @@ static void check_spaces(void)
 
 static void check_list_of_heaps(void)
 {
-  const heap_t *previous = NULL;
-  for (heap_t *heap = heaps_first(); heap; previous = heap, heap = heap->next)
+  const heap_t *first = heaps_first(), *previous = NULL;
+  for (heap_t *heap = first ? first->next : NULL; heap; previous = heap, heap = heap->next)
     expect(heap->previous == previous, "heap.next", "the list of heaps does not lead back", heap);
 }
 
