@@ -104,7 +104,7 @@ static size_t observer_bytes(void) { return HAS_SYSTEM && observer ? observer->k
 
 static size_t idle_of_process(const space_figures_t *f)
 {
-  return f->dirty_bytes + huge_left_bytes() + observer_bytes() + space_left_bytes() + space_unpaid_bytes();
+  return f->dirty_bytes + huge_left_bytes() + observer_bytes() + space_left_bytes() + granular_unpaid_bytes();
 }
 
 size_t heap_of_nobody_bytes(void)

@@ -56,11 +56,15 @@ static bool has_dirty_pages(const heap_region_t *region)
   return HAS_SYSTEM && region->kind == REGION_OF_SYSTEM && region->dirty;
 }
 
+static size_t unpaid_bytes; /* of all heaps: a figure */
+
+size_t granular_unpaid_bytes(void) { return __atomic_load_n(&unpaid_bytes, __ATOMIC_RELAXED); }
+
 /* A page of a budget's region without a block is charged to nobody, so its contents count for the process. */
 static void count_unpaid(const heap_region_t *region, ptrdiff_t bytes)
 {
   if (!region_is_prepaid(region))
-    space_add_unpaid_bytes(bytes);
+    __atomic_fetch_add(&unpaid_bytes, (size_t)bytes, __ATOMIC_RELAXED);
 }
 
 static void note_dirty(heap_region_t *region, size_t page, bool dirty)

@@ -94,4 +94,7 @@ granular_figures_t granular_figures(const heap_t *heap);
  * returned, approximately. A guest has no purges, and its record no counters. */
 space_figures_t granular_space_figures(const heap_t *heap);
 
+/* Returns the bytes of all heaps of granules that are free, hold something and are charged to no budget. */
+size_t granular_unpaid_bytes(void);
+
 #endif

@@ -120,7 +120,7 @@ void heap_leave_ticks(const heap_t *heap)
 
 static void tick_granules(uint64_t now_ms)
 {
-  if (!space_unpaid_bytes() || !lock_attempt(&heaps_lock))
+  if (!granular_unpaid_bytes() || !lock_attempt(&heaps_lock))
     return;
   __atomic_store_n(&granules_are_due, tick_granules_of_some(now_ms), __ATOMIC_RELAXED);
   lock_release(&heaps_lock);

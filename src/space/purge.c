@@ -192,9 +192,9 @@ bool space_purge_inside(space_t *space, char *from, char *to)
 
 enum { MIXED_EPOCHS = 16 }; /* each forgets such a part of mixed_units */
 
-/* A run that is partly dirty and partly returned was taken where too much had been returned: free memory lies in pieces, so
- * more of it is needed than the demand goes up and down. As many units more are kept as such runs had lately. Units that were
- * never used do not count: a block that grows at the end of an arena takes some each time. */
+/* A run of dirty and returned units shows that too much was returned. Free memory lies in pieces then, and the program needs
+ * more of it than its demand varies by. So the space keeps as many more units as such runs had lately. Units that were never
+ * used do not count: a block that grows at the end of an arena takes some each time. */
 static size_t keep_for_mixed(space_t *space, size_t unneeded, size_t epochs)
 {
   size_t mixed = min_size(space->mixed_units, space->dirty_units);

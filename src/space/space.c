@@ -111,14 +111,6 @@ void space_destroy_slots(space_t *space)
   lock_release(&space_slots_lock);
 }
 
-/* ---- dirty granules ---- */
-
-static size_t unpaid_bytes; /* of all regions: a figure */
-
-size_t space_unpaid_bytes(void) { return __atomic_load_n(&unpaid_bytes, __ATOMIC_RELAXED); }
-
-void space_add_unpaid_bytes(ptrdiff_t bytes) { __atomic_fetch_add(&unpaid_bytes, (size_t)bytes, __ATOMIC_RELAXED); }
-
 /* ---- taking runs ---- */
 
 /* `filled`: the run is for a slab of small blocks. */

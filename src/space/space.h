@@ -176,10 +176,6 @@ typedef struct space_figures {
 } space_figures_t;
 space_figures_t space_figures(space_t *space);
 
-/* Count memory of regions of granules that is free, holds something and is charged to no budget. */
-void space_add_unpaid_bytes(ptrdiff_t bytes);
-size_t space_unpaid_bytes(void);
-
 /* Bytes of the arenas of the process's space, including the class map. `advised` are in requested huge pages. */
 typedef struct arena_figures {
   size_t record_bytes, mapped_bytes, advised_bytes;

@@ -368,8 +368,7 @@ static size_t end_of_use(const arena_t *arena)
 
 bool arena_unmap_idle(arena_t *arena, size_t most_holes)
 {
-  size_t page_units = max_size(os_page_size() >> UNIT_LOG2, 1), end = round_up(end_of_use(arena), page_units);
-  size_t units = arena->committed - end, pages = (end + HUGE_PAGE_UNITS - 1) / HUGE_PAGE_UNITS;
+  size_t end = end_of_use(arena), units = arena->committed - end, pages = (end + HUGE_PAGE_UNITS - 1) / HUGE_PAGE_UNITS;
   bool unmapped = !units || refusals_unmap(arena->base + (end << UNIT_LOG2), units << UNIT_LOG2);
   if (units && unmapped) {
     arena->committed = (uint32_t)end;
