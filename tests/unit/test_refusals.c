@@ -175,6 +175,7 @@ static void nor_by_a_heap_with_a_budget(void **state)
 }
 
 static size_t calls_of(os_call_t kind) { return os_fake.count[kind]; }
+static size_t calls_that_map(void) { return calls_of(OS_MAP) + calls_of(OS_MAP_AT); }
 
 /* Until a request of that size is refused. */
 static void fill_all(pool_heap_t *heap, size_t size)
@@ -195,10 +196,10 @@ static void a_refusal_asks_the_system_once(void **state)
   for (size_t size = 100; size <= 200000; size *= 3) {
     while (take(NULL, size))
       continue; /* leaked on purpose: the test ends the group */
-    size_t maps = calls_of(OS_MAP) + calls_of(OS_MAP_AT), returns = calls_of(OS_PURGE) + calls_of(OS_UNMAP);
+    size_t maps = calls_that_map(), returns = calls_of(OS_PURGE) + calls_of(OS_UNMAP);
     for (size_t i = 0; i < REFUSALS; i++)
       assert_null(take(NULL, size));
-    maps = calls_of(OS_MAP) + calls_of(OS_MAP_AT) - maps;
+    maps = calls_that_map() - maps;
     printf("%zu bytes: %zu calls for %d refusals\n", size, maps, REFUSALS);
     assert_int_equal(maps, REFUSALS);
     assert_int_equal(calls_of(OS_PURGE) + calls_of(OS_UNMAP), returns);
@@ -251,13 +252,13 @@ static void a_request_that_borrows_seldom_asks(void **state)
   fill_all(NULL, 8000);
   while (take(NULL, 4100)) {} /* leaked on purpose */
   give_one(NULL, 0);
-  size_t maps = calls_of(OS_MAP) + calls_of(OS_MAP_AT);
+  size_t maps = calls_that_map();
   for (size_t i = 0; i < REQUESTS_SERVED; i++) {
     void *block = take(NULL, 4100);
     assert_non_null(block);
     pool_free(block);
   }
-  maps = calls_of(OS_MAP) + calls_of(OS_MAP_AT) - maps;
+  maps = calls_that_map() - maps;
   printf("%zu calls for %d requests\n", maps, REQUESTS_SERVED);
   assert_in_range(maps, 0, CALLS_MOST);
   give_all(NULL);
@@ -347,6 +348,28 @@ static void a_thread_that_forgets_leaves_others_alone(void **state)
   refusals_unmap(memory + 2 * page, page);
 }
 
+/* The count of answers is short. It must not look like none when it overflows. */
+static void every_64th_attempt_asks(void **state)
+{
+  enum { ATTEMPTS = 640, EACH = 64 };
+  (void)state;
+  os_fake_heal();
+  size_t page = os_page_size(), asked = 0;
+  char *place = os_map(page, page);
+  assert_non_null(place);
+  assert_true(refusals_unmap(place, page));
+  refusals_forget();
+  os_fake.fail_kinds = 1 << OS_MAP_AT;
+  assert_int_equal(asks(place, page), 1);
+  for (size_t i = 0; i < ATTEMPTS; i++) {
+    asked += asks(place, page);
+    assert_true(refusals_have_answered());
+  }
+  assert_int_equal(asked, ATTEMPTS / EACH);
+  os_fake_heal();
+  refusals_forget();
+}
+
 static char *unmapped_meanwhile;
 
 static void another_unmaps(os_call_t kind)
@@ -411,6 +434,7 @@ int main(void)
     cmocka_unit_test(a_heap_finds_memory_that_others_return),
     cmocka_unit_test(what_is_forbidden_is_not_remembered),
     cmocka_unit_test(a_thread_that_forgets_leaves_others_alone),
+    cmocka_unit_test(every_64th_attempt_asks),
     cmocka_unit_test(a_refusal_is_void_if_another_thread_unmaps_meanwhile),
     cmocka_unit_test(a_block_that_grows_finds_memory_that_others_return),
   };
