@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The program's call, which messages name, and the address that it returns to; NULL: not known. Firmware has no use for the
- * address. ORIGIN() takes that of the function that uses it. */
+/* The program's call, which messages name, and the address that it returns to; NULL: not known. ORIGIN() takes the return
+ * address of the function that uses the macro. Firmware records no sites, so it does without the address. */
 #ifdef TIDEPOOL_EMBEDDED
 typedef struct origin {
   const char *call;

@@ -168,6 +168,7 @@ COLD static void *serve_hard(heap_t *heap, request_t *r)
   return block;
 }
 
+/* `is_plain` is a constant. The address of a function in its place would keep bins and runs in firmware. */
 static inline __attribute__((always_inline)) void *serve(heap_t *heap, request_t *r, bool is_plain)
 {
   if (process_is_ending())
@@ -188,6 +189,7 @@ NOINLINE void *heap_serve(heap_t *heap, request_t *r)
   return can_serve ? serve(heap, r, false) : heap_exhausted(heap, r->by.call, r->size);
 }
 
+/* Firmware has heap_serve() alone, because it is shorter. */
 NOINLINE void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero, origin_t by)
 {
   request_t r = {.size = size, .alignment = alignment, .by = by, .zero = zero};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * libtidepool contains no diagnostics. The debug library has debug/headed.c and debug/observe.c in place of this file. Firmware
- * has it if it does without checks, and never has an observer. */
+ * without checks contains it, too. No firmware has an observer. */
 #include "heap/heads.h"
 #include "heap/observer.h"
 
