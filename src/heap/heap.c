@@ -134,8 +134,9 @@ static bin_t *take_bin_record(heap_t *heap, unsigned c, depot_t **depots)
 }
 
 /* The first request of a class creates its bin, which stays as long as the heap (H1), so its address is read without a lock.
- * The complete bin is published, then bins_end. Bins do not purge in a region of units, which returns only units, nor if blocks
- * have heads, which reveal a second free. */
+ * bins_end is stored before it: a thread that uses the bin and ends finds its magazines by bins_end, whatever this thread does
+ * meanwhile. Bins do not purge in a region of units, which returns only units, nor if blocks have heads, which reveal a second
+ * free. */
 COLD static bin_t *make_bin(heap_t *heap, unsigned c)
 {
   closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
@@ -155,9 +156,9 @@ COLD static bin_t *make_bin(heap_t *heap, unsigned c)
                                   .purges = HAS_SYSTEM && !heap_own_arena(heap) && !heap_is_headed(heap),
                                   .single_thread = heap->lock.solo,
                                   .tight = heap->budgeted || region_is_prepaid(&heap->region)});
-      __atomic_store_n(&heap->bins[c], bin, __ATOMIC_RELEASE);
       if (c >= heap->bins_end)
-        __atomic_store_n(&heap->bins_end, c + 1, __ATOMIC_RELEASE);
+        __atomic_store_n(&heap->bins_end, c + 1, __ATOMIC_RELAXED);
+      __atomic_store_n(&heap->bins[c], bin, __ATOMIC_RELEASE);
     }
   }
   lock_release(&heap->lock);
@@ -174,7 +175,7 @@ bin_t *heap_bin(heap_t *heap, unsigned size_class)
 bin_t *heap_bin_from(const heap_t *heap, unsigned from)
 {
   bin_t *bin = NULL;
-  unsigned end = __atomic_load_n(&heap->bins_end, __ATOMIC_ACQUIRE);
+  unsigned end = __atomic_load_n(&heap->bins_end, __ATOMIC_RELAXED);
   for (unsigned c = from; c < end && !bin; c++)
     bin = published_bin(heap, c);
   return bin;

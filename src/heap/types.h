@@ -96,7 +96,7 @@ struct pool_heap {
   uint64_t mark;       /* HEAP_LIVE_MARK until the heap is destroyed */
   lock_t lock;         /* protects creation of bins, the list of large runs, and records */
   heap_t *next;        /* in the list of all heaps */
-  unsigned bins_end;   /* beyond the highest class that has a bin; published after it */
+  unsigned bins_end;   /* beyond the highest class that has a bin; stored before the bin */
   uint8_t class_count; /* own classes are numbered 1 to class_count; 0: the built-in table */
   bool checked, zero_on_free;
   bool own_page; /* its record has a page of its own, which may be locked */

@@ -4,12 +4,8 @@
  * the process, or the process is the child of a fork. Here a tracer stops one side at each of its instructions in turn, and the
  * other side goes on. Skipped where the system lets nobody trace, or cannot stop after an instruction. */
 #include "debug/head.h"
-#include "unit.h"
-#include <signal.h>
+#include "traced.h"
 #include <sys/mman.h>
-#include <sys/ptrace.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { USABLE = 256, SIZE = 100, LESS = 40, CYCLES = 3, LOOKS = 200 };
 
@@ -41,42 +37,6 @@ static void verifier(void)
     head_verify_live(by("look"), false);
 }
 
-/* Starts a child that stops before `run`. 0: it cannot be traced. */
-static pid_t stopped(void (*run)(void))
-{
-  pid_t child = fork();
-  must(child >= 0);
-  if (!child) {
-    if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0) {
-      raise(SIGSTOP);
-      run();
-    }
-    _exit(0);
-  }
-  int status;
-  must(waitpid(child, &status, 0) == child);
-  return WIFSTOPPED(status) ? child : 0;
-}
-
-/* One instruction. False: the child has ended, as it should. */
-static bool step(pid_t child, bool *is_traced)
-{
-  int status;
-  *is_traced = ptrace(PTRACE_SINGLESTEP, child, NULL, NULL) == 0;
-  if (!*is_traced) {
-    kill(child, SIGKILL);
-    waitpid(child, &status, 0);
-    return false;
-  }
-  must(waitpid(child, &status, 0) == child);
-  if (WIFSTOPPED(status)) {
-    must(WSTOPSIG(status) == SIGTRAP);
-    return true;
-  }
-  must(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  return false;
-}
-
 static void setup(void)
 {
   memory = mmap(NULL, USABLE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -91,10 +51,10 @@ static void owner_stops(void *unused)
   setup();
   bool is_traced;
   size_t seen[HEAD_FREED + 1] = {0};
-  pid_t child = stopped(owner);
+  pid_t child = traced_start(owner);
   if (!child)
     return;
-  while (step(child, &is_traced)) {
+  while (traced_step(child, &is_traced)) {
     seen[head_look(memory, USABLE).state]++;
     head_verify_live(by("look"), false);
   }
@@ -107,10 +67,10 @@ static void verifier_stops(void *unused)
   (void)unused;
   setup();
   bool is_traced;
-  pid_t child = stopped(verifier);
+  pid_t child = traced_start(verifier);
   if (!child)
     return;
-  for (size_t steps = 0; step(child, &is_traced); steps++) {
+  for (size_t steps = 0; traced_step(child, &is_traced); steps++) {
     size_t every = 1 + steps / 1000 % 100;
     if (steps % every)
       continue;
