@@ -57,7 +57,7 @@ CALLS_UP = {
     "heap/helper_threads.h": {"background_tick"},   # set by heap/startup
 }
 # These may include the public headers, and so may all of object_pool, api and debug.
-PUBLIC = {"os/embedded", "heap/figures", "heap/walk", "heap/region", "heap/life", "heap/options", "heap/create"}
+PUBLIC = {"os/embedded", "heap/types", "heap/figures", "heap/walk", "heap/region", "heap/life", "heap/options", "heap/create"}
 PUBLIC_FOLDERS = ("object_pool/", "api/", "debug/")
 PUBLIC_EVERYWHERE = {"tidepool/version.h"}   # numbers, and no type
 

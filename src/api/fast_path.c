@@ -91,14 +91,14 @@ static void *refill_counted(thread_t *thread, size_t size)
 
 NOINLINE static void *alloc_by_heap(thread_t *thread, size_t size, const void *caller)
 {
-  void *block = thread->counts && !default_heap.reached ? refill_counted(thread, size) : NULL;
+  void *block = thread->counts && !(default_heap.flags & HEAP_REACHED) ? refill_counted(thread, size) : NULL;
   return block ? block : heap_allocate(&default_heap, size, 1, false, ORIGIN_AT(fatal_alloc_call, caller));
 }
 
 /* The first attempt serves most blocks of a thread that counts. heap_allocate() brings up what is missing. */
 NOINLINE static void *alloc_unready(thread_t *thread, size_t size, const void *caller)
 {
-  void *block = manager_is_up() && default_heap.reached ? pop_reached(thread, size) : pop_counted(thread, size);
+  void *block = manager_is_up() && default_heap.flags & HEAP_REACHED ? pop_reached(thread, size) : pop_counted(thread, size);
   if (likely(block))
     return block;
   return alloc_by_heap(thread, size, caller);
@@ -140,7 +140,7 @@ NOINLINE void *default_alloc_large(size_t size)
 /* Serves calls that continue and are named in messages. A manager that is not up may turn out to have no fast path. */
 NOINLINE void *default_alloc_for(size_t size, origin_t by)
 {
-  if (manager_ready() && default_heap.cached)
+  if (manager_ready() && default_heap.flags & HEAP_CACHED)
     return default_alloc(size);
   return heap_allocate(&default_heap, size, 1, false, by);
 }
@@ -148,7 +148,7 @@ NOINLINE void *default_alloc_for(size_t size, origin_t by)
 /* Zeroes cached blocks here. Other blocks may be zero already, which heap_allocate() knows. A block apart has class 0. */
 static inline __attribute__((always_inline)) void *zalloc_slow(size_t size, const char *call)
 {
-  if (size > SIZE_CACHED || !manager_ready() || !default_heap.cached)
+  if (size > SIZE_CACHED || !manager_ready() || !(default_heap.flags & HEAP_CACHED))
     return heap_allocate(&default_heap, size, 1, true, ORIGIN(call));
   void *block = alloc_slow_for(size, __builtin_return_address(0));
   size_t c = block ? class_map_of(block) : 0; /* the block may be of a larger class */
@@ -175,7 +175,7 @@ NOINLINE BY_REGISTER static void free_of_no_class(void *block, const char *call,
 {
   if (unlikely(!thread_is_usable(thread)))
     thread = manager_ready() ? thread_current_to_free() : NULL;
-  if (unlikely(!default_heap.cached)) {
+  if (unlikely(!(default_heap.flags & HEAP_CACHED))) {
     free_watched(block, ORIGIN(call));
     return;
   }
@@ -218,7 +218,7 @@ NOINLINE static void free_overflowing(void *block, const char *call, thread_t *t
 
 NOINLINE static void free_unready(void *block, const char *call, thread_t *thread, size_t c)
 {
-  if (default_heap.reached) {
+  if (default_heap.flags & HEAP_REACHED) {
     if (unlikely(!push_reached(thread, c, block)))
       free_of_no_class(block, call, thread);
   } else if (unlikely(!push_counted(thread, c, block))) {
@@ -264,7 +264,7 @@ NOINLINE static void *take_at_hand(thread_t *thread, size_t size, size_t size_cl
 {
   if (likely(thread_is_ready(thread)))
     return is_counted_or_drawn() ? NULL : refill(thread, size_class);
-  if (default_heap.reached)
+  if (default_heap.flags & HEAP_REACHED)
     return pop_reached(thread, size);
   if (!thread->counts)
     return NULL;
@@ -312,7 +312,7 @@ NOINLINE BY_REGISTER static void *free_by_reallocation(void *block, const char *
 NOINLINE BY_REGISTER void *default_realloc_slow(void *block, size_t size, const char *call)
 {
   if (!block)
-    return default_heap.cached ? default_alloc(size) : heap_allocate(&default_heap, size, 1, false, ORIGIN(call));
+    return default_heap.flags & HEAP_CACHED ? default_alloc(size) : heap_allocate(&default_heap, size, 1, false, ORIGIN(call));
   if (size)
     return reallocate(block, size, call);
   return free_by_reallocation(block, call);
@@ -325,14 +325,14 @@ NOINLINE size_t default_usable_size_slow(const void *block, const char *call)
 
 NOINLINE BY_REGISTER void *default_aligned_alloc_slow(size_t alignment, size_t size, const char *call)
 {
-  if (alignment <= BLOCK_ALIGNMENT && default_heap.cached)
+  if (alignment <= BLOCK_ALIGNMENT && default_heap.flags & HEAP_CACHED)
     return default_alloc(size);
   return heap_allocate(&default_heap, size, alignment, false, ORIGIN(call));
 }
 
 NOINLINE void *default_aligned_alloc_for(size_t alignment, size_t size, origin_t by)
 {
-  if (alignment <= BLOCK_ALIGNMENT && default_heap.cached)
+  if (alignment <= BLOCK_ALIGNMENT && default_heap.flags & HEAP_CACHED)
     return default_alloc(size);
   return heap_allocate(&default_heap, size, alignment, false, by);
 }

@@ -71,9 +71,9 @@ static inline __attribute__((always_inline)) void *alloc_without_magazine(heap_t
 {
   if (unlikely(!heap_is_live(heap)))
     return no_heap(heap, call);
-  if (heap_is_default(heap) && heap->cached)
+  if (heap_is_default(heap) && heap->flags & HEAP_CACHED)
     return zero ? default_zalloc(size) : default_alloc(size);
-  if (heap->plain_granules && !zero)
+  if (heap->flags & HEAP_PLAIN_GRANULES && !zero)
     return alloc_granules(heap, size, call);
   return heap_allocate(heap, size, 1, zero, ORIGIN(call));
 }
@@ -108,7 +108,8 @@ static inline __attribute__((always_inline)) void free_slower(heap_t *heap, void
 /* A free that granules refuse is examined below. */
 NOINLINE static void free_slow(heap_t *heap, void *block)
 {
-  if (heap && heap->plain_granules && heap_is_live(heap) && !process_is_ending() && likely(granular_give(heap, block)))
+  if (heap && heap->flags & HEAP_PLAIN_GRANULES && heap_is_live(heap) && !process_is_ending() &&
+      likely(granular_give(heap, block)))
     return;
   free_slower(heap, block, "pool_heap_free");
 }

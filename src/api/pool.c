@@ -54,7 +54,7 @@ COLD static size_t alloc_batch_uncached(size_t size, void **blocks, size_t count
 size_t pool_alloc_batch(size_t size, void **blocks, size_t count)
 {
   size_t got = 0;
-  if (unlikely(!default_heap.cached))
+  if (unlikely(!(default_heap.flags & HEAP_CACHED)))
     return alloc_batch_uncached(size, blocks, count, ORIGIN("pool_alloc_batch"));
   while (got < count && (blocks[got] = default_alloc(size)) != NULL)
     got++;

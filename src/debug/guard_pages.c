@@ -252,7 +252,7 @@ void guard_pages_begin(heap_t *heap)
   if (!guarded.live_most) /* mappings that the program has by now are not for its blocks */
     guarded.live_most =
       (uint32_t)min_size((most - min_size(os_mappings_now(), most)) / MAPPINGS_OF * MAPPINGS_PART + 1, UINT32_MAX / 2);
-  heap->checked = true;
+  heap->flags |= POOL_HEAP_CHECKED;
   apart_begin(heap, &guard_pages_source);
   os_watch_faults(say_fault);
 }

@@ -23,7 +23,8 @@ static void *open_block(void *block, request_t *r)
     huge_apart_note(block, (uint8_t)kind_allocated_by(r->by.call), site);
     return block;
   }
-  headed_t at = {block, r->usable, r->heap, r->by.call, r->in_granules, !heap_is_checked(r->heap), site, r->heap->marked};
+  headed_t at = {
+    block, r->usable, r->heap, r->by.call, r->in_granules, !heap_is_checked(r->heap), site, heap_is_marked(r->heap)};
   bool used = r->past == BLOCK_USED;
   r->usable = r->size;
   r->past = BLOCK_USED;
@@ -55,9 +56,9 @@ static void give_closed(const located_t *at, const char *call, site_t site)
     quarantine_keep(at, call);
     return;
   }
-  if (heap->zero_on_free)
+  if (heap->flags & POOL_HEAP_ZERO_ON_FREE)
     heap_wipe(at, at->start + HEAD_FRONT, at->size - HEAD_FRONT);
-  if (HAS_SYSTEM && unlikely(heap->marked))
+  if (heap_is_marked(heap))
     os_tool_leave_order(heap);
   heap_give_uncached(at, call);
 }
@@ -67,7 +68,7 @@ static void give_headed(const located_t *at, origin_t by)
   if (heap_is_checked(at->heap))
     verify_kind(at, by.call);
   if (located_is_apart(at)) {
-    if (at->heap->zero_on_free)
+    if (at->heap->flags & POOL_HEAP_ZERO_ON_FREE)
       heap_wipe(at, at->start, at->size);
     heap_give_uncached(at, by.call);
     return;
@@ -89,7 +90,8 @@ static void say_damaged(const located_t *at, const char *block, const char *call
 
 static void verify_block(const heap_t *heap, char *start, size_t usable, const char *call, bool alone)
 {
-  head_verify_live((headed_t){.start = start, .usable = usable, .heap = heap, .call = call, .marked = heap->marked}, alone);
+  head_verify_live((headed_t){.start = start, .usable = usable, .heap = heap, .call = call, .marked = heap_is_marked(heap)},
+                   alone);
 }
 
 typedef struct verification {
@@ -127,13 +129,13 @@ static void end_all(heap_t *heap, bool alone, const char *call)
 static void begin_guest(heap_t *heap)
 {
   located_t at = os_tool.sees_all ? heap_locate(heap->region.start) : (located_t){0};
-  heap->marked_inside = at.live && at.heap->marked;
-  if (heap->marked_inside)
+  bool inside = at.live && heap_is_marked(at.heap);
+  if (inside)
     os_tool_leave_block(at.heap, located_block(&at));
-  heap->marked = heap->headed = true;
-  heap->checked |= os_tool.sees_bytes;
+  heap->flags |=
+    HEAP_MARKED | POOL_HEAP_SITES | (os_tool.sees_bytes ? POOL_HEAP_CHECKED : 0) | (inside ? HEAP_MARKED_INSIDE : 0);
   os_tool_open(heap->region.start, heap->region.size);
-  os_tool_begin_blocks(heap, heap->marked_inside);
+  os_tool_begin_blocks(heap, inside);
   os_tool_leave_order(heap);
 }
 
@@ -147,14 +149,14 @@ static void mark_guest(heap_t *heap, guest_step_t step)
 {
   if (HAS_SYSTEM && step == GUEST_BEGINS && (os_tool.sees_bytes || os_tool.sees_orders))
     begin_guest(heap);
-  if (!HAS_SYSTEM || !heap->marked || step == GUEST_BEGINS)
+  if (!heap_is_marked(heap) || step == GUEST_BEGINS)
     return;
   if (step == GUEST_WAS_RESET)
     os_tool_leave_order(heap);
   if (step == GUEST_WAS_RESET || step == GUEST_ENDS)
-    os_tool_end_blocks(heap, heap->marked_inside);
+    os_tool_end_blocks(heap, heap->flags & HEAP_MARKED_INSIDE);
   if (step == GUEST_WAS_RESET)
-    os_tool_begin_blocks(heap, heap->marked_inside);
+    os_tool_begin_blocks(heap, heap->flags & HEAP_MARKED_INSIDE);
   if (step == GUEST_ENDS)
     os_tool_forget(heap->region.start, heap->region.size);
   if (step == GUEST_HAS_BEGUN || step == GUEST_WAS_RESET)

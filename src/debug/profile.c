@@ -135,7 +135,7 @@ static void note_large(heap_t *heap, void *block, size_t size, const void *calle
 
 static bool is_sample(const heap_t *heap, const request_t *r)
 {
-  unsigned c = heap->cached ? heap_class_for(heap, r->size, r->alignment) : 0;
+  unsigned c = heap->flags & HEAP_CACHED ? heap_class_for(heap, r->size, r->alignment) : 0;
   return r->drawn || (settings.guard_sample && sample_is_due(sample_blocks(heap, c)));
 }
 

@@ -42,7 +42,7 @@ static void note_kept(heap_t *heap, bin_t *bin, size_t by)
 
 static headed_t headed_at_start(const heap_t *heap, char *start, const char *call)
 {
-  return (headed_t){.start = start, .usable = head_usable(start), .heap = heap, .call = call, .marked = heap->marked};
+  return (headed_t){.start = start, .usable = head_usable(start), .heap = heap, .call = call, .marked = heap_is_marked(heap)};
 }
 
 /* Verifies a link before it is followed: a write to a freed block may have changed it. */
@@ -102,7 +102,7 @@ static void settle_of_bin(bin_t *bin, char *const *starts, size_t count, const c
   heap_t *heap = bin->heap;
   void *blocks[AT_A_TIME];
   for (size_t i = 0; i < count; i++) {
-    headed_t at = {.start = starts[i], .usable = bin->block_size, .heap = heap, .call = call, .marked = heap->marked};
+    headed_t at = {.start = starts[i], .usable = bin->block_size, .heap = heap, .call = call, .marked = heap_is_marked(heap)};
     head_settle(at);
     blocks[i] = starts[i];
   }

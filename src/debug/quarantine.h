@@ -22,7 +22,7 @@ static inline headed_t headed_at(const located_t *at, const char *call, site_t s
                     .in_granules = located_in_granules(at),
                     .head_only = !heap_is_checked(at->heap),
                     .site = site,
-                    .marked = at->heap->marked};
+                    .marked = heap_is_marked(at->heap)};
 }
 
 /* Keeps a block that head_close() has closed, and releases others if there are too many. */

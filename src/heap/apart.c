@@ -12,7 +12,7 @@ NOINLINE static void *take_apart(heap_t *heap, request_t *r)
 {
   KEEPS_FRAME();
   const apart_source_t *source = heap->apart_source;
-  if (r->together || (heap->guarded_unasked && heap_is_bounded(heap)))
+  if (r->together || (heap->flags & HEAP_GUARDED_UNASKED && heap_is_bounded(heap)))
     return heap_take_plain(heap, r);
   void *block = apart_take(heap, source, r, r->size);
   return block || (source->serves && source->serves(r->size, r->alignment)) ? block : heap_take_plain(heap, r);
@@ -22,7 +22,7 @@ void apart_begin(heap_t *heap, const apart_source_t *source)
 {
   heap->take = take_apart;
   heap->apart_source = source;
-  heap->cached = heap->reached = heap->plain_granules = false;
+  heap->flags &= ~(uint32_t)(HEAP_CACHED | HEAP_REACHED | HEAP_PLAIN_GRANULES);
 }
 
 /* The source may take less than bytes() returned, never more, so the heap stays within its budget. */

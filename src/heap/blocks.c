@@ -317,7 +317,7 @@ static inline __attribute__((always_inline)) void give_back(const located_t *at,
     heads->give(at, by);
     return;
   }
-  if (heap->zero_on_free)
+  if (heap->flags & POOL_HEAP_ZERO_ON_FREE)
     heap_wipe(at, at->start, at->size);
   if (at->bin && bin_has_magazines(at->bin))
     give_cached(heap, at->bin, at->start, by.call);

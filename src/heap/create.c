@@ -36,7 +36,7 @@ static void set_name(heap_t *heap, const char *name)
 /* Blocks have heads for a leak search, except in a region, which has room for heads only on request. */
 static bool wants_leaks(void) { return HAS_SYSTEM && settings.leaks; }
 
-/* Sets `budgeted` here, because a budget of the heap or of an ancestor decides how threads may cache blocks. */
+/* A guarded heap is checked, too. */
 static void set_common(heap_t *heap, const pool_heap_options_t *o)
 {
   heap->mark = HEAP_LIVE_MARK;
@@ -46,22 +46,21 @@ static void set_common(heap_t *heap, const pool_heap_options_t *o)
   heap->on_exhausted = o->on_exhausted;
   heap->overflow = o->overflow;
   heap->context = o->context;
-  heap->checked = o->flags & (POOL_HEAP_CHECKED | POOL_HEAP_GUARDED);
-  heap->headed = heap_is_checked(heap) || o->flags & POOL_HEAP_SITES || (wants_leaks() && !o->memory && !region_is_wanted(o));
-  heap->zero_on_free = o->flags & POOL_HEAP_ZERO_ON_FREE;
+  bool has_sites = wants_leaks() && !o->memory && !region_is_wanted(o);
+  heap->flags = o->flags | (o->flags & POOL_HEAP_GUARDED ? POOL_HEAP_CHECKED : 0) | (has_sites ? POOL_HEAP_SITES : 0);
   heap->lock.solo = o->flags & POOL_HEAP_SINGLE_THREAD;
-  heap->budgeted = heap_is_bounded(heap);
   set_name(heap, o->name);
 }
 
 /* Threads cache blocks unless every call must see the block, a new magazine would be a page fault, or blocks of a budget could
  * not be taken back from other threads. */
-static void set_cached(heap_t *heap, const pool_heap_options_t *o)
+static void set_cached(heap_t *heap)
 {
-  bool plain = !heap_is_headed(heap) && !wants_leaks();
-  bool wanted = heap->budgeted || threads_default_is_reached;
-  heap->reached = wanted && !heap->lock.solo && plain;
-  heap->cached = plain && !heap->zero_on_free && !region_is_real_time(o) && (!heap->reached || threads_can_be_reached);
+  bool reached = (heap_is_bounded(heap) || threads_default_is_reached) && !heap->lock.solo;
+  if (heap->flags & (HEAP_HEADED | POOL_HEAP_ZERO_ON_FREE | HEAP_REAL_TIME) || wants_leaks() ||
+      (reached && !threads_can_be_reached))
+    return;
+  heap->flags |= HEAP_CACHED | (reached ? HEAP_REACHED : 0);
 }
 
 /* Own classes begin at 1: class 0 means none. Classes include the head, or runs would serve the largest requests. Two classes
@@ -103,15 +102,16 @@ static heap_t *heap_record_take(bool own_page)
     heap = own_page ? record_of_own_page() : metadata_take_kind(&heap_records);
   lock_release(&heaps_lock);
   if (heap)
-    *heap = (heap_t){.own_page = own_page};
+    *heap = (heap_t){0};
   return heap;
 }
 
 static void heap_record_give(heap_t *heap)
 {
   lock_acquire(&heaps_lock);
-  heap->next = unused_heaps[heap->own_page];
-  unused_heaps[heap->own_page] = heap;
+  heap_t **unused = &unused_heaps[(heap->flags & HEAP_REAL_TIME) != 0];
+  heap->next = *unused;
+  *unused = heap;
   lock_release(&heaps_lock);
 }
 
@@ -187,7 +187,7 @@ static void give_memory(heap_t *heap)
   if (HAS_SYSTEM) {
     if (unlikely(os_tool.allocates))
       tool_end(heap);
-    if (unlikely(heap->marked))
+    if (heap_is_marked(heap))
       heap_mark_guest(heap, GUEST_ENDS);
     name_region(heap, NULL);
     region_give(heap);
@@ -228,7 +228,7 @@ static heap_t *create_of_system(const pool_heap_options_t *o)
 {
   bool has_region = region_is_wanted(o) && !blocks_are_malloced;
   region_plan_t plan = has_region ? region_plan(o) : region_no_plan(o);
-  heap_t *heap = heap_record_take(region_is_real_time(o));
+  heap_t *heap = heap_record_take(o->flags & HEAP_REAL_TIME);
   if (!heap)
     return no_memory();
   heap->space = &space_of_process;
@@ -241,11 +241,11 @@ static heap_t *create_of_system(const pool_heap_options_t *o)
     return failed_for_budget(heap, o, 0, heap->head_bytes);
   if (!budget_charge(&heap->budget, heap->head_bytes))
     return failed(heap, 0);
-  if (has_region && !region_make(heap, o, &plan))
-    return failed(heap, heap->head_bytes);
   /* Threads keep no magazines of a small budget: a few of them could hold all of it. */
   if (!plan.granules || !o->budget)
-    set_cached(heap, o);
+    set_cached(heap);
+  if (has_region && !region_make(heap, o, &plan))
+    return failed(heap, heap->head_bytes);
   if (!has_region && !tool_begin_if(heap) && observer)
     observer->begin_heap(heap, o->flags & POOL_HEAP_GUARDED);
   return heap;
@@ -301,7 +301,8 @@ static heap_t *create_inside(const pool_heap_options_t *o)
 static unsigned flags_for_all(const pool_heap_options_t *o)
 {
   bool bounded = o->budget || o->reserve || o->memory || o->flags & POOL_HEAP_DENSE || heap_is_bounded(o->parent);
-  return settings.all & ALL_GUARDED && !bounded ? POOL_HEAP_GUARDED : POOL_HEAP_CHECKED;
+  unsigned guarded = o->flags & POOL_HEAP_GUARDED ? 0 : POOL_HEAP_GUARDED | HEAP_GUARDED_UNASKED;
+  return settings.all & ALL_GUARDED && !bounded ? guarded : POOL_HEAP_CHECKED;
 }
 
 /* A heap that has no room for heads is created as the program asked. */
@@ -311,12 +312,10 @@ NOINLINE static heap_t *create_with_all(const pool_heap_options_t *options)
   int saved = errno;
   o.flags |= flags_for_all(options);
   heap_t *heap = create_inside(&o);
-  if (!heap) {
-    errno = saved;
-    return create_inside(options);
-  }
-  heap->guarded_unasked = o.flags & ~options->flags & POOL_HEAP_GUARDED;
-  return heap;
+  if (heap)
+    return heap;
+  errno = saved;
+  return create_inside(options);
 }
 
 /* Blocks from malloc are in no region, so options about the region's pages cannot be met and are dropped. */

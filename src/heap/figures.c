@@ -166,7 +166,7 @@ static void add_region_figures(pool_stats_t *stats, heap_t *heap)
 {
   space_figures_t f = heap_has_granules(heap) ? granular_space_figures(heap) : space_figures(&heap->region.space);
   stats->idle_bytes += f.unused_bytes;
-  if (!heap->region.pinned)
+  if (!(heap->flags & HEAP_REAL_TIME))
     stats->returned_bytes += f.unused_bytes - min_size(f.dirty_bytes, f.unused_bytes);
   stats->purged_bytes += f.purged_bytes;
 }

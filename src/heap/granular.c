@@ -51,10 +51,7 @@ static size_t pages_of_region(const heap_region_t *region)
 }
 
 /* A guest's memory is the caller's and never dirty here. */
-static bool has_dirty_pages(const heap_region_t *region)
-{
-  return HAS_SYSTEM && region->kind == REGION_OF_SYSTEM && region->dirty;
-}
+static bool has_dirty_pages(const heap_region_t *region) { return HAS_SYSTEM && region->kind != REGION_GUEST && region->dirty; }
 
 static size_t unpaid_bytes; /* of all heaps: a figure */
 
@@ -105,7 +102,8 @@ COLD static void open_pages(heap_t *heap, size_t from, size_t to)
 void granular_begin(heap_t *heap)
 {
   const heap_region_t *region = &heap->region;
-  heap->plain_granules = heap_has_granules(heap) && !heap_is_headed(heap) && !heap->zero_on_free;
+  if (heap_has_granules(heap) && !(heap->flags & (HEAP_HEADED | POOL_HEAP_ZERO_ON_FREE)))
+    heap->flags |= HEAP_PLAIN_GRANULES;
   if (!heap_has_granules(heap) || !heap_is_checked(heap))
     return;
   for (size_t page = 0; page_start(page) < region->granules.count; page++)
@@ -341,7 +339,7 @@ bool granular_give(heap_t *heap, void *block)
   if (likely(live)) {
     size_t from = granule_of(heap, block), to = granules_end(g, from);
     live = !granules_is_kept(g, from, to);
-    if (likely(live) && !(heap->plain_granules && granules_keep(g, from, to)))
+    if (likely(live) && !(heap->flags & HEAP_PLAIN_GRANULES && granules_keep(g, from, to)))
       give(heap, from, to);
   }
   closure_release(&heap->lock, shared);

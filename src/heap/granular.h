@@ -39,7 +39,7 @@ bool granular_tick(heap_t *heap, uint64_t now_ms, bool *left);
 /* Takes a block of at least `size` bytes; *usable is its size. Returns NULL if there is no room, or none in the budget. */
 void *granular_take(heap_t *heap, size_t size, size_t alignment, size_t *usable);
 
-/* granular_take() at the first try, for heaps whose blocks need no more (heap_t.plain_granules). */
+/* granular_take() at the first try, for heaps whose blocks need no more (HEAP_PLAIN_GRANULES). */
 void *granular_take_plain(heap_t *heap, size_t size);
 
 bool granular_may_leave(const heap_t *heap);

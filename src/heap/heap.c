@@ -23,7 +23,7 @@ static void *guest_take_record(heap_t *heap, size_t size)
     run_become(run, RUN_REGION, NULL);
     heap->records = run->start;
     heap->records_end = run->start + run_bytes(run);
-    if (HAS_SYSTEM && unlikely(heap->marked)) /* the run may have held blocks, which are closed */
+    if (heap_is_marked(heap)) /* the run may have held blocks, which are closed */
       os_tool_open(heap->records, (size_t)(heap->records_end - heap->records));
     __atomic_fetch_add(&heap->record_run_bytes, (size_t)(heap->records_end - heap->records), __ATOMIC_RELAXED);
   }
@@ -126,7 +126,7 @@ void heap_size_depots(unsigned processors)
  * bins of the default heap are static, so it never lacks memory for one. */
 static bin_t *take_bin_record(heap_t *heap, unsigned c, depot_t **depots)
 {
-  bool is_cached = heap->cached && c <= CLASS_CACHED && heap_block_size(heap, c) <= SIZE_CACHED;
+  bool is_cached = heap->flags & HEAP_CACHED && c <= CLASS_CACHED && heap_block_size(heap, c) <= SIZE_CACHED;
   bin_record_t *record =
     heap_is_default(heap) ? &default_bins[c].record : heap_take_record(heap, is_cached ? sizeof *record : sizeof record->bin);
   *depots = record && is_cached ? record->depots : NULL;
@@ -155,7 +155,7 @@ COLD static bin_t *make_bin(heap_t *heap, unsigned c)
                                   .shards_most = heap_is_default(heap) ? default_shards : 0,
                                   .purges = HAS_SYSTEM && !heap_own_arena(heap) && !heap_is_headed(heap),
                                   .single_thread = heap->lock.solo,
-                                  .tight = heap->budgeted || region_is_prepaid(&heap->region)});
+                                  .tight = heap_is_bounded(heap) || region_is_prepaid(&heap->region)});
       if (c >= heap->bins_end)
         __atomic_store_n(&heap->bins_end, c + 1, __ATOMIC_RELAXED);
       __atomic_store_n(&heap->bins[c], bin, __ATOMIC_RELEASE);
@@ -191,11 +191,11 @@ void heap_each_cached_bin(magazines_t *magazines, heap_t *heap, void (*act)(maga
 /* A thread without a record uses the bins directly. The fast path finds only heaps with a cache slot. */
 magazines_t *heap_enter(heap_t *heap, thread_t *thread)
 {
-  if (!HAS_SYSTEM || !thread || !heap->cached)
+  if (!HAS_SYSTEM || !thread || !(heap->flags & HEAP_CACHED))
     return NULL;
-  return heap_is_default(heap) && !heap->reached
+  return heap_is_default(heap) && !(heap->flags & HEAP_REACHED)
            ? &thread->default_magazines
-           : thread_enter(thread, heap, heap_has_cache_slot(heap), heap->reached ? &heap->reach : NULL);
+           : thread_enter(thread, heap, heap_has_cache_slot(heap), heap->flags & HEAP_REACHED ? &heap->reach : NULL);
 }
 
 /* ---- classes ---- */

@@ -18,7 +18,10 @@ void *heap_take_record_apart(heap_t *heap, size_t size);
 void heap_give_record(heap_t *heap, void *record, size_t size);
 
 /* Returns whether the layers above can have records apart: not in a caller's memory, nor if nothing may be faulted in. */
-static inline bool heap_has_records_apart(const heap_t *heap) { return !heap_is_guest(heap) && !heap->region.pinned; }
+static inline bool heap_has_records_apart(const heap_t *heap)
+{
+  return !heap_is_guest(heap) && !(heap->flags & HEAP_REAL_TIME);
+}
 
 /* Charge the heap for a record that is kept elsewhere. False: the budget is exhausted. */
 bool heap_charge_record(heap_t *heap, size_t size);
@@ -107,17 +110,21 @@ static inline void heap_flush_magazines(magazines_t *magazines, heap_t *heap)
 /* Returns a thread's magazines of the heap; NULL: none. Under threads_lock. */
 static inline const magazines_t *heap_magazines_in(const thread_t *thread, const heap_t *heap)
 {
-  return heap_is_default(heap) && !heap->reached ? &thread->default_magazines : thread_magazines_if_any(thread, heap);
+  return heap_is_default(heap) && !(heap->flags & HEAP_REACHED) ? &thread->default_magazines
+                                                                : thread_magazines_if_any(thread, heap);
 }
 
 /* Returns whether threads find their magazines by the heap's address, for the fast path: the class follows from the size. */
-static inline bool heap_has_cache_slot(const heap_t *heap) { return heap->cached && !heap->overflow && !heap->class_count; }
+static inline bool heap_has_cache_slot(const heap_t *heap)
+{
+  return heap->flags & HEAP_CACHED && !heap->overflow && !heap->class_count;
+}
 
 /* Returns the calling thread's magazines of the heap, with which it is busy until it leaves. NULL: it has none. */
 magazines_t *heap_enter(heap_t *heap, thread_t *thread);
 static inline void heap_leave(heap_t *heap, thread_t *thread)
 {
-  if (!heap_is_default(heap) || heap->reached)
+  if (!heap_is_default(heap) || heap->flags & HEAP_REACHED)
     thread_leave(thread);
 }
 

@@ -152,7 +152,7 @@ static run_t *move_run(heap_t *heap, run_t *run, size_t units, size_t size)
   if (!budget_charge(&heap->budget, more))
     return NULL;
   unlink_run(heap, run);
-  run_t *moved = space_move(run, units, heap->zero_on_free);
+  run_t *moved = space_move(run, units, heap->flags & POOL_HEAP_ZERO_ON_FREE);
   link_run(heap, moved ? moved : run);
   if (!moved) {
     budget_discharge(&heap->budget, more);

@@ -9,7 +9,7 @@
 static bool may_purge(const heap_t *heap, const char *start)
 {
   bool in_region = (size_t)(start - heap->region.start) < heap->region.size;
-  return !in_region || (!heap_is_guest(heap) && !heap->region.pinned);
+  return !in_region || (!heap_is_guest(heap) && !(heap->flags & HEAP_REAL_TIME));
 }
 
 /* Purges the whole pages, which read as zero at the next touch: pages that were never touched stay untouched. The rest is

@@ -60,7 +60,7 @@ bool heap_resize(located_t *at, size_t size, bool may_move, origin_t by)
   KEEPS_FRAME();
   size_t had = located_size(at);
   bool grows = size > had;
-  if (size < had && at->heap->zero_on_free)
+  if (size < had && at->heap->flags & POOL_HEAP_ZERO_ON_FREE)
     heap_wipe(at, located_block(at) + size, had - size);
   if (!resize(at, size, may_move && grows, by.call) && grows)
     return false;

@@ -9,8 +9,6 @@
 #include "space/refusals.h"
 #include <string.h>
 
-bool region_is_real_time(const pool_heap_options_t *o) { return o->flags & (POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY); }
-
 static uint32_t purge_delay_of(const pool_heap_options_t *o)
 {
   if (!HAS_SYSTEM)
@@ -103,13 +101,13 @@ static size_t bin_records_for(const pool_heap_options_t *o, size_t units)
 
 region_plan_t region_no_plan(const pool_heap_options_t *o)
 {
-  return (region_plan_t){.heap_record = heap_record_bytes(region_is_real_time(o))};
+  return (region_plan_t){.heap_record = heap_record_bytes(o->flags)};
 }
 
 /* Records of a real-time heap have whole pages, which can be locked. */
 static size_t records_rounded(const pool_heap_options_t *o, size_t bytes)
 {
-  return round_up(bytes, region_is_real_time(o) ? os_page_size() : METADATA_ALIGNMENT);
+  return round_up(bytes, o->flags & HEAP_REAL_TIME ? os_page_size() : METADATA_ALIGNMENT);
 }
 
 size_t region_plan_bytes(const region_plan_t *plan, bool blocks_too)
@@ -203,12 +201,13 @@ static bool take_granules(heap_t *heap, const region_plan_t *plan)
   heap_region_t *region = &heap->region;
   size_t count = plan->bytes >> GRANULE_LOG2;
   bool dirty;
-  char *index = region->records = metadata_take(plan->records, heap->own_page ? os_page_size() : METADATA_ALIGNMENT);
+  char *index = region->records =
+    metadata_take(plan->records, heap->flags & HEAP_REAL_TIME ? os_page_size() : METADATA_ALIGNMENT);
   region->start = index ? take_run_or_mapping(heap, plan->bytes, &dirty) : NULL;
   if (!region->start)
     return false;
   granular_init(heap, index, region->start, count);
-  if (!region->pinned)
+  if (!(heap->flags & HEAP_REAL_TIME))
     granular_count_dirty(heap, (word_t *)(uintptr_t)(index + granules_index_bytes(count)), dirty);
   granular_begin(heap);
   if (region->run)
@@ -231,7 +230,7 @@ static bool take_slots(heap_t *heap, const region_plan_t *plan)
   space->fallback = &space_of_process;
   space->prepaid = true;
   space->purge_delay_ms = region->purge_delay_ms;
-  space->purgeable = !region->pinned;
+  space->purgeable = !(heap->flags & HEAP_REAL_TIME);
   heap->records_start = heap->records = metadata_take(plan->bin_records, os_page_size());
   heap->records_end = heap->records ? heap->records + plan->bin_records : NULL;
   heap->reserve_records = heap->records ? plan->bin_records : 0;
@@ -242,12 +241,10 @@ static bool take_slots(heap_t *heap, const region_plan_t *plan)
 bool region_make(heap_t *heap, const pool_heap_options_t *o, const region_plan_t *plan)
 {
   heap_region_t *region = &heap->region;
-  region->kind = REGION_OF_SYSTEM;
+  region->kind = o->reserve ? REGION_PREPAID : REGION_OF_SYSTEM;
   region->size = plan->bytes;
   region->record_bytes = plan->granules ? plan->records : 0;
   region->purge_delay_ms = purge_delay_of(o);
-  region->prepaid = o->reserve != 0;
-  region->pinned = region_is_real_time(o);
   refusals_forget();
   return plan->granules ? take_granules(heap, plan) : take_slots(heap, plan);
 }
@@ -269,8 +266,9 @@ static bool each_piece(heap_t *heap, piece_fn *act)
   const arena_t *arena = heap_own_arena(heap);
   if (heap_is_guest(heap))
     return each_page(region->start, region->size, act);
-  return each_page(heap, heap->own_page ? heap_record_bytes(true) : 0, act) && each_page(region->start, region->size, act) &&
-         each_page(heap->records_start, heap->reserve_records, act) && each_page(region->records, region->record_bytes, act) &&
+  return each_page(heap, heap->flags & HEAP_REAL_TIME ? heap_record_bytes(heap->flags) : 0, act) &&
+         each_page(region->start, region->size, act) && each_page(heap->records_start, heap->reserve_records, act) &&
+         each_page(region->records, region->record_bytes, act) &&
          (!arena || (each_page((void *)(uintptr_t)arena, (size_t)(arena->runs_end - (const char *)arena), act) &&
                      each_page(arena->long_bitmaps, (size_t)(arena->long_bitmaps_end - (char *)arena->long_bitmaps), act)));
 }

@@ -18,9 +18,6 @@ static inline bool region_is_wanted(const pool_heap_options_t *o)
   return o->reserve || (o->budget && o->budget <= SMALL_REGION && !(o->flags & POOL_HEAP_GUARDED));
 }
 
-/* Returns whether pages are faulted in before the first block, or locked in memory. */
-bool region_is_real_time(const pool_heap_options_t *options);
-
 /* Creates a heap and its region in the caller's memory, as far as the memory decides. Returns NULL if it is too small. */
 heap_t *region_create_guest(const pool_heap_options_t *options);
 
@@ -62,9 +59,10 @@ static inline size_t heap_class_table_bytes(size_t classes)
   return round_up((classes + 1) * sizeof(uint32_t), METADATA_ALIGNMENT);
 }
 
-static inline size_t heap_record_bytes(bool own_page)
+/* A record that may be locked in memory has a page of its own. */
+static inline size_t heap_record_bytes(unsigned flags)
 {
-  return own_page ? round_up(sizeof(heap_t), os_page_size()) : sizeof(heap_t);
+  return flags & HEAP_REAL_TIME ? round_up(sizeof(heap_t), os_page_size()) : sizeof(heap_t);
 }
 
 #endif

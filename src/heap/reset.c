@@ -50,11 +50,11 @@ static bool wipe_visited(const pool_block_t *block, void *context)
 /* The index of granules is not cleared at the end of the heap. Only checked blocks still get their pattern. */
 static void end_blocks_of_region(heap_t *heap, bool for_good)
 {
-  if (HAS_SYSTEM && unlikely(heap->marked))
+  if (heap_is_marked(heap))
     heap_mark_guest(heap, GUEST_IS_RESET);
   if (heap_has_granules(heap) && (!for_good || heap_is_checked(heap)))
     granular_end_blocks(heap);
-  if (HAS_SYSTEM && unlikely(heap->marked))
+  if (heap_is_marked(heap))
     heap_mark_guest(heap, GUEST_WAS_RESET);
 }
 
@@ -65,9 +65,9 @@ void heap_end_blocks(heap_t *heap, bool for_good)
   drop_dependents(heap, for_good);
   if (HAS_SYSTEM && heap_is_checked(heap))
     heads->end_all(heap, !fork_lost_threads, end_call(for_good));
-  if (heap->zero_on_free)
+  if (heap->flags & POOL_HEAP_ZERO_ON_FREE)
     heap_walk(heap, wipe_visited, heap);
-  if (HAS_SYSTEM && heap->cached)
+  if (HAS_SYSTEM && heap->flags & HEAP_CACHED)
     drop_caches(heap, for_good);
   FOR_EACH_BIN(bin, heap)
     (for_good ? bin_destroy : bin_reset)(bin);

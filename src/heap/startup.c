@@ -24,9 +24,9 @@ static const char *name_to_say(const heap_t *heap) { return heap == &default_hea
 /* The default heap is within reach with background=2: each call skips the fast path and uses the thread's cache of it. */
 static void reach_default_if(void)
 {
-  if (settings.background != BACKGROUND_REACHES_ALL || !threads_can_be_reached || !default_heap.cached)
+  if (settings.background != BACKGROUND_REACHES_ALL || !threads_can_be_reached || !(default_heap.flags & HEAP_CACHED))
     return;
-  default_heap.reached = true;
+  default_heap.flags |= HEAP_REACHED;
   threads_default_is_reached = true;
 }
 
@@ -45,9 +45,9 @@ COLD bool manager_bring_up(void)
   }
   if (up && !manager_came_up) {
     default_heap.space = &space_of_process;
-    default_heap.checked = settings.checked;
-    default_heap.headed = settings.checked || settings.guarded || settings.sites;
-    default_heap.cached = !default_heap.headed;
+    default_heap.flags = settings.checked                     ? POOL_HEAP_CHECKED
+                         : settings.guarded || settings.sites ? POOL_HEAP_SITES
+                                                              : HEAP_CACHED;
     if (!tool_begin_if(&default_heap) && observer)
       observer->begin_heap(&default_heap, settings.guarded);
     fatal_before_abort = before_abort;

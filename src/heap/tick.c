@@ -256,7 +256,7 @@ void heap_drain(heap_t *heap, const char *call)
   }
   if (heap_is_default(heap) && thread)
     large_flush_spares(thread);
-  if (HAS_SYSTEM && heap->cached && heap->reached)
+  if (HAS_SYSTEM && heap->flags & HEAP_REACHED) /* implies HEAP_CACHED */
     threads_reach(&heap->reach, heap_flush_magazines);
   if (heap_has_granules(heap))
     granular_drain(heap);

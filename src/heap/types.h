@@ -22,6 +22,7 @@
 #include "misuse.h"
 #include "space/huge.h"
 #include "thread/thread.h"
+#include <tidepool/heap.h>
 
 enum { HEAP_NAME_SIZE = 32 };
 #define HEAP_LIVE_MARK ((uint64_t)0x6c6f6f7065646974) /* "tidepool" in memory */
@@ -49,11 +50,26 @@ typedef struct request {
 /* Takes a block without giving anything up for it. NULL: there is no memory, or no budget. */
 typedef void *heap_take_fn(heap_t *heap, request_t *r);
 
+/* The system's memory is granules in a run or a huge block, or units in slots of the window. */
 typedef enum region_kind {
-  REGION_NONE,     /* in the process's space */
-  REGION_GUEST,    /* in the caller's memory, the heap itself and all records too */
-  REGION_OF_SYSTEM /* granules in a run or a huge block, or units in slots of the window */
+  REGION_NONE,      /* in the process's space */
+  REGION_GUEST,     /* in the caller's memory, the heap itself and all records too */
+  REGION_OF_SYSTEM, /* in the system's memory, charged as it is used */
+  REGION_PREPAID    /* in the system's memory, charged as a whole at creation: a reserve */
 } region_kind_t;
+
+/* Properties of a heap are bits of one word beside POOL_HEAP_CHECKED and other flags of the interface. The word does not change
+ * once another thread can find the heap. */
+enum {
+  HEAP_CACHED = 1 << 16,                             /* threads may cache its blocks */
+  HEAP_REACHED = 1 << 17,                            /* other threads can reach what a thread has cached of it */
+  HEAP_PLAIN_GRANULES = 1 << 18,                     /* its region is of granules whose blocks need no head and no wipe */
+  HEAP_GUARDED_UNASKED = 1 << 19,                    /* guarded by a process option alone: not beside a budget */
+  HEAP_MARKED = 1 << 20,                             /* a tool is told which of its memory may be touched: a guest with heads */
+  HEAP_MARKED_INSIDE = 1 << 21,                      /* that memory is in a block of another such guest */
+  HEAP_HEADED = POOL_HEAP_CHECKED | POOL_HEAP_SITES, /* any of these: its blocks have heads (heap/heads.h) */
+  HEAP_REAL_TIME = POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY /* its pages are in memory from the start, and never returned */
+};
 
 /* Freed blocks that are withheld for a while (debug/quarantine.h). */
 typedef struct quarantine {
@@ -65,8 +81,6 @@ typedef struct quarantine {
 typedef struct heap_region {
   uint8_t kind;   /* region_kind_t; the other fields are for heaps with a region */
   bool locked;    /* its pages stay in memory */
-  bool pinned;    /* its pages were faulted in or locked at creation, and are never returned */
-  bool prepaid;   /* the budget was charged for all of it at creation */
   uint32_t gives; /* large frees so far; with granules, frees that left a page unused */
   uint32_t purge_delay_ms;
   char *start; /* its units or granules, or the caller's memory */
@@ -88,8 +102,7 @@ typedef struct heap_region {
   struct pool_heap *next; /* the next heap with a region of units, during a fork */
 } heap_region_t;
 
-/* Only memory of the system is paid for as a whole. */
-static inline bool region_is_prepaid(const heap_region_t *region) { return HAS_SYSTEM && region->prepaid; }
+static inline bool region_is_prepaid(const heap_region_t *region) { return HAS_SYSTEM && region->kind == REGION_PREPAID; }
 
 struct pool_heap {
   /* A fork reads these fields of each of thousands of heaps, so they are adjacent. */
@@ -98,19 +111,10 @@ struct pool_heap {
   heap_t *next;        /* in the list of all heaps */
   unsigned bins_end;   /* beyond the highest class that has a bin; stored before the bin */
   uint8_t class_count; /* own classes are numbered 1 to class_count; 0: the built-in table */
-  bool checked, zero_on_free;
-  bool own_page; /* its record has a page of its own, which may be locked */
+  bool has_lines;      /* a profile has lines of it, all of which belong to this use of the record */
+  uint32_t flags;      /* POOL_HEAP_CHECKED and others, HEAP_CACHED and others */
   budget_t budget;
   space_t *space;                   /* the process's, or its region's; NULL: a guest of granules */
-  bool cached;                      /* threads may cache its blocks */
-  bool budgeted;                    /* it or an ancestor had a budget at creation */
-  bool reached;                     /* other threads can reach what a thread has cached of it */
-  bool headed;                      /* its blocks have heads (heap/heads.h): it is checked, or records sites */
-  bool guarded_unasked;             /* guarded by a process option alone: not beside a budget */
-  bool marked;                      /* a tool is told which of its memory may be touched: a checked guest */
-  bool marked_inside;               /* that memory is in a block of another such guest */
-  bool plain_granules;              /* its region is of granules whose blocks need no head and no wipe */
-  bool has_lines;                   /* a profile has lines of it, all of which belong to this use of the record */
   uint32_t class_most;              /* larger requests take runs of their own */
   heap_take_fn *take;               /* NULL: heap_take_plain(). Stored with release, by a profile while others allocate */
   const uint32_t *class_sizes;      /* class 0 included */
@@ -162,8 +166,9 @@ typedef struct bin_record {
 static inline bool heap_is_live(const heap_t *heap) { return heap && heap->mark == HEAP_LIVE_MARK; }
 
 /* These ask for features that firmware may leave out. */
-static inline bool heap_is_checked(const heap_t *heap) { return HAS_CHECKS && heap->checked; }
-static inline bool heap_is_headed(const heap_t *heap) { return HAS_CHECKS && heap->headed; }
+static inline bool heap_is_checked(const heap_t *heap) { return HAS_CHECKS && heap->flags & POOL_HEAP_CHECKED; }
+static inline bool heap_is_headed(const heap_t *heap) { return HAS_CHECKS && heap->flags & HEAP_HEADED; }
+static inline bool heap_is_marked(const heap_t *heap) { return HAS_SYSTEM && unlikely(heap->flags & HEAP_MARKED); }
 static inline heap_t *heap_overflow(const heap_t *heap) { return HAS_OVERFLOW ? heap->overflow : NULL; }
 
 enum { GRANULE_LOG2 = 4 };

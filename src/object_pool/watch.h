@@ -38,7 +38,7 @@ static inline void watch_end(const object_pool_t *pool)
 /* Tells the tool that a block of this heap is an array. */
 static inline void watch_array_block(const heap_t *heap, const void *block)
 {
-  if (HAS_SYSTEM && unlikely(heap->marked))
+  if (heap_is_marked(heap))
     os_tool_leave_block(heap, block);
 }
 

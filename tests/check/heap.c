@@ -146,13 +146,13 @@ static size_t check_granular(heap_t *heap)
   for (size_t i = 0; i < g->count; i++) {
     bool used = bit_test(g->used, i / GRANULE_PAGE), free = !bit_test(g->map, i) && !bit_test(g->map, i + 1);
     const char *granule = heap->region.base + i * GRANULE;
-    bool filled = used || heap_is_guest(heap) || heap->region.pinned || bit_test(heap->region.dirty, i / GRANULE_PAGE);
+    bool filled = used || heap_is_guest(heap) || heap->flags & HEAP_REAL_TIME || bit_test(heap->region.dirty, i / GRANULE_PAGE);
     held += used ? GRANULE : 0;
     expect(!heap_is_checked(heap) || !filled || !free || is_dead(granule, GRANULE), "G2", "a free granule has been written to",
            granule);
   }
   expect(budget_held(&heap->budget) >= held, "G1", "less is charged than the used pages have", heap);
-  return heap->region.prepaid ? 0 : held;
+  return region_is_prepaid(&heap->region) ? 0 : held;
 }
 
 /* H2. What was counted has come from lists, and the rest is added here. */

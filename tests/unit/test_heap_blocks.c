@@ -85,8 +85,9 @@ static void resets(void *options)
     fill(heap, 300 * KIB, 3);
     uint64_t calls = os_fake.calls;
     pool_heap_reset(heap);
-    must(os_fake.calls ==
-         calls + (heap->zero_on_free ? 3 : 0)); /* the memory is kept for the next round; the large blocks are wiped */
+    must(os_fake.calls == calls + (heap->flags & POOL_HEAP_ZERO_ON_FREE
+                                     ? 3
+                                     : 0)); /* the memory is kept for the next round; the large blocks are wiped */
     must(figures(heap).live_blocks == 0 && figures(heap).cached_bytes == 0);
     must(!pool_in_use(blocks[0]) && check_everything());
   }

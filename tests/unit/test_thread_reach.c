@@ -62,7 +62,7 @@ static void reached(void *argument)
   os_fake_heal();
   os_fake.no_fence = way->no_fence;
   must((limited = pool_heap_create(&(pool_heap_options_t){.budget = 12 << 20})) != NULL);
-  must(limited->cached == !way->no_fence && threads_can_be_reached == !way->no_fence);
+  must(!!(limited->flags & HEAP_CACHED) == !way->no_fence && threads_can_be_reached == !way->no_fence);
   limited_count = fill_limited();
   must(limited_count > 3000);
   pthread_barrier_init(&all_there, NULL, 2);
@@ -70,7 +70,7 @@ static void reached(void *argument)
   must(pthread_create(&sleeper, NULL, hold_magazines, (void *)(uintptr_t)&way->busy) == 0);
   pthread_barrier_wait(&all_there);
   size_t half = limited_count / 2, kept = cached_bytes() / REACHED_SIZE;
-  must((kept > 100) == limited->cached);
+  must((kept > 100) == !!(limited->flags & HEAP_CACHED));
   os_fake.fail_kinds = way->fence_fails ? 1 << OS_FENCE : 0;
   bool left_out = way->busy || way->fence_fails;
   void *block;

@@ -13,6 +13,7 @@ import gdb
 
 SLAB, LARGE, SPARE, REGION = 1, 2, 3, 4  # run_kind_t
 UNIT_LOG2 = 16
+CHECKED, HEADED = 1 << 4, 1 << 4 | 1 << 5  # of heap_t.flags
 FRONT_BITS = 6  # of head_t.freed_and_front
 
 
@@ -230,7 +231,7 @@ class Manager:
         return self.head_kind
 
     def of_callers(self, heap, blocks):
-        if not heap["headed"]:
+        if not number(heap["flags"]) & HEADED:
             yield from blocks
             return
         quarantined = self.quarantined(heap)
@@ -245,7 +246,7 @@ class Manager:
         return (start, usable) if says != usable or front < 64 or front + size > usable else (start + front, size)
 
     def quarantined(self, heap):
-        if not heap["checked"]:
+        if not number(heap["flags"]) & CHECKED:
             return ()
         key = ("quarantine", address_of(heap))
         if key not in self.known:
@@ -325,7 +326,7 @@ class Manager:
 
     def of_user(self, heap, place, start, size):
         """A block that no magazine has and no bit says is free: live or in quarantine, as its caller knows or knew it."""
-        if not heap["headed"]:
+        if not number(heap["flags"]) & HEADED:
             return Answer(heap, f"live, {place}", start, size)
         block, asked = self.without_guard(start, size)
         kept = start in self.quarantined(heap)

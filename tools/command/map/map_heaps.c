@@ -64,7 +64,7 @@ static void add_heap(map_t *map, memory_t *memory, uint64_t address, const heap_
                        .budget = record->budget.limit,
                        .held = record->budget.held,
                        .arena = MAP_NONE,
-                       .headed = memory_is_true(&record->headed),
+                       .headed = record->flags & HEAP_HEADED,
                        .first_row = (uint32_t)map->row_count};
   memcpy(heap->name, record->name, sizeof heap->name - 1);
   map_table_put(&map->heap_at, address, number);
@@ -75,7 +75,7 @@ static void add_heap(map_t *map, memory_t *memory, uint64_t address, const heap_
   map_add_row(map, number, MAP_LARGE);
   map_add_row(map, number, MAP_MAPPED);
   map->heaps[number].row_count = (uint32_t)map->row_count - map->heaps[number].first_row;
-  if (memory_is_true(&record->checked)) {
+  if (record->flags & POOL_HEAP_CHECKED) {
     map_row_t *row = &map->rows[map_row_of(map, number, record->region.granules.map ? MAP_GRANULES : MAP_LARGE)];
     row->withheld = record->quarantine.blocks_apart;
     row->withheld_bytes = record->quarantine.bytes;
