@@ -24,7 +24,7 @@ LAYERS = [
                "units", "slots", "space", "search", "purge", "move", "huge_range", "huge"]),
     ("bin", ["slab", "magazine", "depot", "types", "due", "slabs", "slab_sizes", "bin", "ask"]),
     ("thread", ["allowance", "magazines", "readers", "types", "caches", "thread"]),
-    ("heap", ["heads", "dying", "types", "observer", "heap", "life", "plain", "invalid", "granular",
+    ("heap", ["dying", "types", "debug_hooks", "heap", "life", "invalid", "granular",
               "granular_figures", "large", "large_clear", "apart", "locate", "figures", "helper_threads", "tick",
               "fork", "startup", "blocks", "exhausted", "reallocate", "walk", "reset", "region", "options", "create"]),
     ("object_pool", ["types", "object_misuse", "watch", "array", "cache", "hooks", "registry", "capacity", "find", "get",

@@ -4,10 +4,10 @@
  * another heap, a thread without a record, and a process without a manager. */
 #include "api/fast_path.h"
 #include "heap/blocks.h"
+#include "heap/debug_hooks.h"
 #include "heap/heap.h"
 #include "heap/large.h"
 #include "heap/life.h"
-#include "heap/observer.h"
 #include "heap/tick.h"
 #include "misuse.h"
 #include "option.h"

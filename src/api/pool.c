@@ -2,12 +2,12 @@
  * The process-wide interface of pool.h. */
 #include "api/fast_path.h"
 #include "heap/blocks.h"
+#include "heap/debug_hooks.h"
 #include "heap/heap.h"
 #include "heap/helper_threads.h"
 #include "heap/invalid.h"
 #include "heap/life.h"
 #include "heap/locate.h"
-#include "heap/observer.h"
 #include "heap/tick.h"
 #include "misuse.h"
 #include "option.h"

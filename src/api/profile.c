@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * The interface of profile.h. */
+#include "heap/debug_hooks.h"
 #include "heap/heap.h"
 #include "heap/invalid.h"
 #include "heap/life.h"
-#include "heap/observer.h"
 #include "misuse.h"
 #include "option.h"
 #include <errno.h>

@@ -14,7 +14,7 @@
 #define HEAD_H
 
 #include "debug/sites.h"
-#include "heap/heads.h"
+#include "heap/debug_hooks.h"
 
 struct pool_heap;
 

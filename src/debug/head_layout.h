@@ -4,7 +4,7 @@
 #define HEAD_LAYOUT_H
 
 #include "debug/sites.h"
-#include "heap/heads.h"
+#include "heap/debug_hooks.h"
 
 /* The sum reveals a change of the first words. It includes the head's address, so a copied head is invalid. Its low bits are a
  * number that distinguishes uses of the memory. The link has a sum of its own: it changes while others read the head. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Implements heap/heads.h: heaps whose blocks have heads. */
+ * Implements heap/debug_hooks.h: heaps whose blocks have heads. */
 #include "debug/head.h"
 #include "debug/quarantine.h"
 #include "heap/apart.h"

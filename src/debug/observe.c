@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Implements heap/observer.h. */
+ * Implements heap/debug_hooks.h. */
 #include "debug/export.h"
 #include "debug/guard_pages.h"
 #include "debug/leaks.h"
@@ -12,7 +12,7 @@
 #include "debug/sampling.h"
 #include "debug/sites.h"
 #include "heap/blocks.h"
-#include "heap/observer.h"
+#include "heap/debug_hooks.h"
 #include "misuse.h"
 #include "option.h"
 #include "os/tool.h"

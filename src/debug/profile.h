@@ -14,7 +14,7 @@
 
 #include "debug/profile_lines.h"
 #include "heap/apart.h"
-#include "heap/observer.h"
+#include "heap/debug_hooks.h"
 
 /* The number of the current profile; 0: none. */
 extern INTERNAL uint32_t profile_number;

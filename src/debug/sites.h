@@ -11,7 +11,7 @@
 
 #include "base/bits.h"
 #include "debug/system.h"
-#include "heap/heads.h"
+#include "heap/debug_hooks.h"
 #include "os/lock.h"
 
 enum {

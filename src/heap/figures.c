@@ -4,10 +4,9 @@
  * belongs to no heap is counted in the default heap. */
 #include "heap/figures.h"
 #include "heap/apart.h"
+#include "heap/debug_hooks.h"
 #include "heap/granular.h"
-#include "heap/heads.h"
 #include "heap/large.h"
-#include "heap/observer.h"
 #include "option.h"
 #include "space/metadata.h"
 

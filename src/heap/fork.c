@@ -3,11 +3,11 @@
  * A fork in a process with threads takes every lock and closes every gate, so that the child finds nothing half done.
  * docs/DESIGN.md (The order of locks) has the order; a new lock belongs in both places. */
 #include "bin/due.h"
+#include "heap/debug_hooks.h"
 #include "heap/helper_threads.h"
 #include "heap/large.h"
 #include "heap/life.h"
 #include "heap/locate.h"
-#include "heap/observer.h"
 #include "os/lock.h"
 #include "space/gate.h"
 #include "space/metadata.h"

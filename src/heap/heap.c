@@ -2,7 +2,7 @@
  * Heaps: records, bins, classes. */
 #include "heap/heap.h"
 #include "base/shared.h"
-#include "heap/heads.h"
+#include "heap/debug_hooks.h"
 #include "option.h"
 #include "os/lock.h"
 #include "os/tool.h"

@@ -3,7 +3,7 @@
 #ifndef HEAP_H
 #define HEAP_H
 
-#include "heap/heads.h"
+#include "heap/debug_hooks.h"
 #include "heap/types.h"
 
 /* ---- records ----

@@ -5,7 +5,7 @@
 #include "heap/large.h"
 #include "base/list.h"
 #include "bin/due.h"
-#include "heap/observer.h"
+#include "heap/debug_hooks.h"
 #include "misuse.h"
 #include "os/lock.h"
 #include "space/gate.h"

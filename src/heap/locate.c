@@ -4,8 +4,8 @@
  * its own lock (ask_run(), ask_huge()), so that the record it found cannot change meanwhile. */
 #include "heap/locate.h"
 #include "heap/apart.h"
+#include "heap/debug_hooks.h"
 #include "heap/granular.h"
-#include "heap/observer.h"
 #include "misuse.h"
 #include "os/lock.h"
 #include <stddef.h>

@@ -3,7 +3,7 @@
 #ifndef LOCATE_H
 #define LOCATE_H
 
-#include "heap/heads.h"
+#include "heap/debug_hooks.h"
 #include "heap/heap.h"
 
 /* A block of any heap. `heap` NULL: the address is not the manager's. */

@@ -1,5 +1,5 @@
 #include "heap/options.h"
-#include "heap/heads.h"
+#include "heap/debug_hooks.h"
 #include "heap/invalid.h"
 
 /* ---- validity ----

@@ -2,10 +2,10 @@
  * A block is resized in the cheapest way possible: in place, by moving its pages, or by a copy. */
 #include "heap/apart.h"
 #include "heap/blocks.h"
+#include "heap/debug_hooks.h"
 #include "heap/dying.h"
 #include "heap/granular.h"
 #include "heap/large.h"
-#include "heap/observer.h"
 #include "heap/tick.h"
 #include "misuse.h"
 #include "os/tool.h"

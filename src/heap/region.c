@@ -2,8 +2,8 @@
  * A region is planned before it is made (region_plan()), because its records and blocks share one budget. */
 #include "heap/region.h"
 #include "bin/slabs.h"
+#include "heap/debug_hooks.h"
 #include "heap/granular.h"
-#include "heap/heads.h"
 #include "heap/invalid.h"
 #include "option.h"
 #include "space/refusals.h"

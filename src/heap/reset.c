@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "heap/apart.h"
+#include "heap/debug_hooks.h"
 #include "heap/granular.h"
-#include "heap/heads.h"
 #include "heap/large.h"
 #include "heap/life.h"
 #include "heap/tick.h"

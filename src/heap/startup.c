@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "heap/apart.h"
+#include "heap/debug_hooks.h"
 #include "heap/dying.h"
 #include "heap/helper_threads.h"
 #include "heap/life.h"
-#include "heap/observer.h"
 #include "heap/tick.h"
 #include "misuse.h"
 #include "option.h"

@@ -4,12 +4,11 @@
  * A drain empties the caches of an exhausted heap into its space. A trim drains and returns memory to the system. */
 #include "heap/tick.h"
 #include "bin/due.h"
+#include "heap/debug_hooks.h"
 #include "heap/figures.h"
 #include "heap/granular.h"
-#include "heap/heads.h"
 #include "heap/helper_threads.h"
 #include "heap/large.h"
-#include "heap/observer.h"
 #include "option.h"
 #include "space/gate.h"
 #include "space/metadata.h"

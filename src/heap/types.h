@@ -67,7 +67,7 @@ enum {
   HEAP_GUARDED_UNASKED = 1 << 19,                    /* guarded by a process option alone: not beside a budget */
   HEAP_MARKED = 1 << 20,                             /* a tool is told which of its memory may be touched: a guest with heads */
   HEAP_MARKED_INSIDE = 1 << 21,                      /* that memory is in a block of another such guest */
-  HEAP_HEADED = POOL_HEAP_CHECKED | POOL_HEAP_SITES, /* any of these: its blocks have heads (heap/heads.h) */
+  HEAP_HEADED = POOL_HEAP_CHECKED | POOL_HEAP_SITES, /* any of these: its blocks have heads (heap/debug_hooks.h) */
   HEAP_REAL_TIME = POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY /* its pages are in memory from the start, and never returned */
 };
 

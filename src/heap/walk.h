@@ -3,7 +3,7 @@
 #ifndef HEAP_WALK_H
 #define HEAP_WALK_H
 
-#include "heap/heads.h"
+#include "heap/debug_hooks.h"
 #include "heap/heap.h"
 #include <tidepool/heap.h>
 

@@ -4,8 +4,8 @@
 #include "object_pool/object_misuse.h"
 #include "base/pattern.h"
 #include "base/text.h"
+#include "heap/debug_hooks.h"
 #include "heap/invalid.h"
-#include "heap/observer.h"
 #include "misuse.h"
 #include "os/os.h"
 

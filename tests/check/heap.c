@@ -4,8 +4,8 @@
 #include "base/pattern.h"
 #include "check/check.h"
 #include "check/parts.h"
+#include "heap/debug_hooks.h"
 #include "heap/granular.h"
-#include "heap/heads.h"
 
 static bool is_prepaid(const space_t *space, const run_t *run) { return arena_of(space, run->start)->space->prepaid; }
 

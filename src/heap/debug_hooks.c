@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * libtidepool contains no diagnostics. The debug library has debug/headed.c and debug/observe.c in place of this file. Firmware
  * without checks contains it, too. No firmware has an observer. */
-#include "heap/heads.h"
-#include "heap/observer.h"
+#include "heap/debug_hooks.h"
 
 const heads_t *const heads = NULL;
 #ifndef TIDEPOOL_EMBEDDED
