@@ -348,10 +348,21 @@ bool pool_heap_set_budget(pool_heap_t *heap, size_t budget)
   return false;
 }
 
+typedef struct visitor {
+  pool_visit_fn *visit;
+  void *context;
+} visitor_t;
+
+static bool visit_walked(const walked_t *walked, void *context)
+{
+  const visitor_t *visitor = context;
+  return visitor->visit(&walked->block, visitor->context);
+}
+
 bool pool_heap_walk(pool_heap_t *heap, pool_visit_fn *visit, void *context)
 {
   if (heap_is_live(heap) && visit)
-    return heap_walk(heap, visit, context);
+    return heap_walk(heap, WALK_ALONE, visit_walked, &(visitor_t){visit, context});
   if (!heap_is_live(heap))
     no_heap(heap, "pool_heap_walk");
   else

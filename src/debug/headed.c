@@ -99,10 +99,10 @@ typedef struct verification {
   const char *call;
 } verification_t;
 
-static bool verify_start(char *start, void *context)
+static bool verify_visited(const walked_t *walked, void *context)
 {
   const verification_t *verification = context;
-  heap_verify_around(start, verification->alone, verification->call);
+  heap_verify_around(walked->block.start, verification->alone, verification->call);
   return true;
 }
 
@@ -110,7 +110,7 @@ static bool verify_start(char *start, void *context)
 static void verify_all(heap_t *heap, bool alone, const char *call)
 {
   quarantine_verify(heap, call);
-  heap_walk_starts(heap, verify_start, &(verification_t){alone, call});
+  heap_walk(heap, WALK_MEMORY, verify_visited, &(verification_t){alone, call});
 }
 
 /* Last chance to find writes outside blocks or to freed ones. A lost thread may have been in the middle of one. */

@@ -87,7 +87,7 @@ static void each_heap(void (*visit)(heap_t *heap, bool beside, search_t *s), sea
 
 static void count_heap(heap_t *heap, bool beside, search_t *s)
 {
-  heap_walk_sites(heap, beside, count_block, &s->room);
+  heap_walk(heap, beside ? WALK_BESIDE : WALK_ALONE, count_block, &s->room);
   s->passed_room++;
 }
 
@@ -100,7 +100,7 @@ static void pass(search_t *s, uintptr_t start, size_t size)
 static void add_heap(heap_t *heap, bool beside, search_t *s)
 {
   s->heap = heap;
-  heap_walk_sites(heap, beside, add_live, s);
+  heap_walk(heap, beside ? WALK_BESIDE : WALK_ALONE, add_live, s);
   if (heap_is_guest(heap))
     pass(s, (uintptr_t)heap->region.start, heap->region.size);
 }

@@ -139,7 +139,7 @@ void leaks_at_destroy(heap_t *heap)
 {
   outcome_t live = {.heap = heap, .how = " live"};
   places_t places = {0};
-  heap_walk_sites(heap, false, add_tally, &live.tallies);
+  heap_walk(heap, WALK_ALONE, add_tally, &live.tallies);
   if (live.tallies.blocks) {
     places_want(&places, &live.tallies);
     places_look_up(&places);

@@ -311,7 +311,7 @@ static void say_report(text_t *text, const heap_t *heap, const tallies_t *tallie
 int heap_report(heap_t *heap, int file)
 {
   tallies_t tallies = {0};
-  heap_walk_sites(heap, false, add_block, &tallies);
+  heap_walk(heap, WALK_ALONE, add_block, &tallies);
   size_t room = min_size(max_size(tallies.count, 1), SITES_IN_A_REPORT);
   size_t bytes = round_up(room * sizeof(tally_t), os_page_size());
   tally_t *sorted = os_map(bytes, os_page_size());

@@ -35,15 +35,12 @@ static void drop_caches(heap_t *heap, bool forget)
     threads_drop_lost(heap, forget);
 }
 
-/* Only large blocks have whole pages that the system could take. The pages of blocks apart are not the manager's. */
-static bool wipe_visited(const pool_block_t *block, void *context)
+static bool wipe_visited(const walked_t *walked, void *context)
 {
-  const heap_t *heap = context;
-  if (HAS_SYSTEM && !heap_may_be_apart(heap) && block->size > heap->class_most &&
-      !granular_holds(heap, block->start)) /* it has no class */
-    large_wipe(heap, block->start, block->size);
+  if (HAS_SYSTEM && walked->has_pages)
+    large_wipe(context, walked->block.start, walked->block.size);
   else
-    memset(block->start, 0, block->size);
+    memset(walked->block.start, 0, walked->block.size);
   return true;
 }
 
@@ -66,7 +63,7 @@ void heap_end_blocks(heap_t *heap, bool for_good)
   if (HAS_SYSTEM && heap_is_checked(heap))
     heads->end_all(heap, !fork_lost_threads, end_call(for_good));
   if (heap->flags & POOL_HEAP_ZERO_ON_FREE)
-    heap_walk(heap, wipe_visited, heap);
+    heap_walk(heap, WALK_ALONE, wipe_visited, heap);
   if (HAS_SYSTEM && heap->flags & HEAP_CACHED)
     drop_caches(heap, for_good);
   FOR_EACH_BIN(bin, heap)

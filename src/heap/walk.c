@@ -13,8 +13,8 @@
 
 typedef struct walk {
   heap_t *heap;
-  pool_visit_fn *visit;
-  heap_visit_fn *visit_site; /* or this one */
+  walk_mode_t mode;
+  heap_visit_fn *visit;
   void *context;
   /* The current run of the walk, as it was when its space was locked. */
   const run_t *run;
@@ -22,24 +22,23 @@ typedef struct walk {
   bin_t *bin;
   char *start, *end;
   size_t size;
-  heap_visit_start_fn *visit_start; /* or this one, which gets the memory that holds a block */
 } walk_t;
 
-static bool tell(const walk_t *walk, char *start, size_t size, site_t site, uintptr_t number)
+static bool tell(const walk_t *walk, walked_t walked)
 {
-  walked_t walked = {{start, size, site && observer ? observer->address_of(site) : NULL}, site, number};
-  return walk->visit_site ? walk->visit_site(&walked, walk->context) : walk->visit(&walked.block, walk->context);
+  walked.block.site = walked.site && observer ? observer->address_of(walked.site) : NULL;
+  return walk->visit(&walked, walk->context);
 }
 
 /* The visitor gets the requested bytes. Blocks with an invalid head are skipped: freeing them reports that. */
-static bool visit_block(const walk_t *walk, char *start, size_t size)
+static bool visit_block(const walk_t *walk, char *start, size_t size, bool has_pages)
 {
-  if (walk->visit_start)
-    return walk->visit_start(start, walk->context);
-  if (!heap_is_headed(walk->heap))
-    return tell(walk, start, size, 0, 0);
-  head_look_t guard = heads->look(start, size);
-  return guard.state != HEAD_LIVE || tell(walk, guard.block, guard.size, guard.allocated, guard.number);
+  walked_t walked = {.block = {.start = start, .size = size}, .has_pages = has_pages};
+  if (walk->mode == WALK_MEMORY || !heap_is_headed(walk->heap))
+    return tell(walk, walked);
+  head_look_t head = heads->look(start, size);
+  walked = (walked_t){{head.block, head.size, NULL}, head.allocated, head.number, has_pages};
+  return head.state != HEAD_LIVE || tell(walk, walked);
 }
 
 /* ---- slabs ---- */
@@ -89,7 +88,7 @@ static bool walk_slab(const walk_t *walk)
       size_t i = w * WORD_BITS + lowest_bit(live);
       char *block = walk->start + i * walk->bin->block_size;
       look_for_lost(walk, &lost);
-      if ((!HAS_SYSTEM || !bit_test(lost.blocks, i)) && !visit_block(walk, block, walk->bin->block_size))
+      if ((!HAS_SYSTEM || !bit_test(lost.blocks, i)) && !visit_block(walk, block, walk->bin->block_size, false))
         return false;
     }
   }
@@ -120,7 +119,7 @@ static bool is_of_heap(const run_t *run, void *context)
 static bool walk_space(walk_t *walk, space_t *space)
 {
   for (const char *from = NULL; space_next_run(space, from, is_of_heap, walk); from = walk->end)
-    if (!(walk->kind == RUN_SLAB ? walk_slab(walk) : visit_block(walk, walk->start, walk->size)))
+    if (!(walk->kind == RUN_SLAB ? walk_slab(walk) : visit_block(walk, walk->start, walk->size, true)))
       return false;
   return true;
 }
@@ -132,9 +131,9 @@ static bool walk_huge(const walk_t *walk)
     return true; /* mappings of other heaps need no look */
   for (const char *from = NULL; (huge = huge_next(walk->heap, from)) != NULL;) {
     char *start = huge_start(huge);
-    bool go_on = huge->is_apart && !walk->visit_start ? tell(walk, huge_block(huge), huge_usable(huge), apart_of(huge)->site, 0)
-                                                      : visit_block(walk, start, huge_size(huge));
-    if (!go_on)
+    bool has_record = huge->is_apart && walk->mode != WALK_MEMORY;
+    if (!(has_record ? tell(walk, (walked_t){{huge_block(huge), huge_usable(huge), NULL}, apart_of(huge)->site, 0, false})
+                     : visit_block(walk, start, huge_size(huge), !huge->is_apart)))
       return false;
     from = start + 1;
   }
@@ -145,7 +144,7 @@ static bool walk_granules(const walk_t *walk)
 {
   size_t size = 0;
   for (char *block = NULL; (block = granular_next(walk->heap, block, &size)) != NULL; block += size)
-    if (!visit_block(walk, block, size))
+    if (!visit_block(walk, block, size, false))
       return false;
   return true;
 }
@@ -174,33 +173,15 @@ static void flush_all_threads(heap_t *heap)
     bin_drain(bin);
 }
 
-static bool walk_all(walk_t *walk, heap_t *heap)
+bool heap_walk(heap_t *heap, walk_mode_t mode, heap_visit_fn *visit, void *context)
 {
-  if (heap_has_granules(heap) && !walk_granules(walk))
+  walk_t walk = {.heap = heap, .mode = mode, .visit = visit, .context = context};
+  if (mode == WALK_ALONE)
+    flush_all_threads(heap);
+  if (heap_has_granules(heap) && !walk_granules(&walk))
     return false;
-  if (heap_own_arena(heap) && !walk_space(walk, &heap->region.space))
+  if (heap_own_arena(heap) && !walk_space(&walk, &heap->region.space))
     return false;
   /* A heap with a region may have gone on in the process's space; a guest cannot. */
-  return heap_is_guest(heap) || (walk_space(walk, &space_of_process) && walk_huge(walk));
-}
-
-bool heap_walk(heap_t *heap, pool_visit_fn *visit, void *context)
-{
-  walk_t walk = {.heap = heap, .visit = visit, .context = context};
-  flush_all_threads(heap);
-  return walk_all(&walk, heap);
-}
-
-bool heap_walk_sites(heap_t *heap, bool beside, heap_visit_fn *visit, void *context)
-{
-  walk_t walk = {.heap = heap, .visit_site = visit, .context = context};
-  if (!beside)
-    flush_all_threads(heap);
-  return walk_all(&walk, heap);
-}
-
-bool heap_walk_starts(heap_t *heap, heap_visit_start_fn *visit, void *context)
-{
-  walk_t walk = {.heap = heap, .visit_start = visit, .context = context};
-  return walk_all(&walk, heap);
+  return heap_is_guest(heap) || (walk_space(&walk, &space_of_process) && walk_huge(&walk));
 }
