@@ -117,12 +117,11 @@ size_t pool_heap_stats_json(pool_heap_t *heap, char *buffer, size_t size)
   text_t text = {buffer, buffer ? size : 0, 0};
   if (heap && !heap_is_live(heap))
     fatal_misuse("pool_heap_stats_json", heap, NOT_A_HEAP_TEXT);
-  lock_acquire(&heaps_lock);
+  LOCKED(&heaps_lock);
   if (heap)
     write_heap(&text, heap);
   else
     text_string(&text, "null");
-  lock_release(&heaps_lock);
   return text_finish(&text);
 }
 
@@ -252,11 +251,10 @@ static void verify_heaps(void)
 static void drain_heaps(void)
 {
   bool alone = helpers_are_alone() && !fork_lost_threads;
-  lock_acquire(&heaps_lock);
+  LOCKED(&heaps_lock);
   for (heap_t *heap = heaps_first(); heap; heap = heap->next)
     if (!heap->lock.solo || alone)
       heap_drain(heap, "exit");
-  lock_release(&heaps_lock);
 }
 
 __attribute__((destructor)) static void finish(void)

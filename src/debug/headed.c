@@ -74,9 +74,8 @@ static void give_headed(const located_t *at, origin_t by)
     return;
   }
   site_t site = site_of(origin_caller(by)); /* outside the gate: it may wait for the loader */
-  lock_t *gate = gate_enter(GATE_HEADED);
+  INSIDE_GATE(GATE_HEADED);
   give_closed(at, by.call, site);
-  gate_leave(gate);
 }
 
 static void shorten_block(const located_t *at, size_t size, const char *call) { head_shorten(headed_at(at, call, 0), size); }

@@ -171,9 +171,8 @@ void quarantine_empty(heap_t *heap, const char *call)
 {
   if (!HAS_SYSTEM || !heap_is_checked(heap))
     return;
-  lock_t *gate = gate_enter(GATE_HEADED);
+  INSIDE_GATE(GATE_HEADED);
   shrink(heap, 0, call);
-  gate_leave(gate);
 }
 
 /* ---- the whole quarantine ---- */

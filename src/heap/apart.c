@@ -44,9 +44,21 @@ static huge_t *take_record(heap_t *heap, const apart_source_t *source, size_t si
   return NULL;
 }
 
-static void *take_inside(heap_t *heap, const apart_source_t *source, request_t *r, size_t size, const os_stack_t *stack)
+/* The stack is taken before the gate is entered: it may wait for the loader, which a thread waiting for a fork may hold. */
+static const os_stack_t *look_at_stack(const apart_source_t *source, const void *from, os_stack_t *stack)
+{
+  if (!source->take_stack)
+    return NULL;
+  source->take_stack(from, stack);
+  return stack;
+}
+
+NOINLINE void *apart_take(heap_t *heap, const apart_source_t *source, request_t *r, size_t size)
 {
   KEEPS_FRAME();
+  os_stack_t place;
+  const os_stack_t *stack = look_at_stack(source, __builtin_return_address(0), &place);
+  INSIDE_GATE(GATE_LARGE);
   bool zeroed = false;
   size_t bytes = source->bytes(size, r->alignment);
   if (!budget_charge(&heap->budget, bytes))
@@ -67,29 +79,12 @@ static void *take_inside(heap_t *heap, const apart_source_t *source, request_t *
   return block;
 }
 
-/* The stack is taken before the gate is entered: it may wait for the loader, which a thread waiting for a fork may hold. */
-static const os_stack_t *look_at_stack(const apart_source_t *source, const void *from, os_stack_t *stack)
-{
-  if (!source->take_stack)
-    return NULL;
-  source->take_stack(from, stack);
-  return stack;
-}
-
-NOINLINE void *apart_take(heap_t *heap, const apart_source_t *source, request_t *r, size_t size)
+NOINLINE bool apart_give(heap_t *heap, const apart_source_t *source, const void *block, const char *call)
 {
   KEEPS_FRAME();
   os_stack_t place;
   const os_stack_t *stack = look_at_stack(source, __builtin_return_address(0), &place);
-  lock_t *gate = gate_enter(GATE_LARGE);
-  void *block = take_inside(heap, source, r, size, stack);
-  gate_leave(gate);
-  return block;
-}
-
-static bool give_inside(heap_t *heap, const void *block, const os_stack_t *stack, const char *call)
-{
-  KEEPS_FRAME();
+  INSIDE_GATE(GATE_LARGE);
   huge_t *huge = huge_apart_leave(block);
   if (!huge)
     return false;
@@ -102,24 +97,13 @@ static bool give_inside(heap_t *heap, const void *block, const os_stack_t *stack
   return true;
 }
 
-NOINLINE bool apart_give(heap_t *heap, const apart_source_t *source, const void *block, const char *call)
-{
-  KEEPS_FRAME();
-  os_stack_t place;
-  const os_stack_t *stack = look_at_stack(source, __builtin_return_address(0), &place);
-  lock_t *gate = gate_enter(GATE_LARGE);
-  bool given = give_inside(heap, block, stack, call);
-  gate_leave(gate);
-  return given;
-}
-
 bool apart_resize(heap_t *heap, huge_t *huge, size_t size, const char *call)
 {
   huge_apart_t *apart = apart_of(huge);
   size = max_size(size, 1); /* a range needs at least one byte to have a page */
   if (size >= apart->asked || apart->source->as_class)
     return size <= apart->asked;
-  lock_t *gate = gate_enter(GATE_LARGE);
+  INSIDE_GATE(GATE_LARGE);
   ptrdiff_t less = (ptrdiff_t)(apart->asked - size);
   lock_acquire(&huge_lock);
   if (apart->source->shorten)
@@ -127,7 +111,6 @@ bool apart_resize(heap_t *heap, huge_t *huge, size_t size, const char *call)
   apart->asked = size;
   lock_release(&huge_lock);
   large_count(heap, 0, -less, 0);
-  gate_leave(gate);
   return true;
 }
 

@@ -108,11 +108,10 @@ static heap_t *heap_record_take(bool own_page)
 
 static void heap_record_give(heap_t *heap)
 {
-  lock_acquire(&heaps_lock);
+  LOCKED(&heaps_lock);
   heap_t **unused = &unused_heaps[(heap->flags & HEAP_REAL_TIME) != 0];
   heap->next = *unused;
   *unused = heap;
-  lock_release(&heaps_lock);
 }
 
 /* ---- the list of all heaps ---- */
@@ -162,10 +161,9 @@ static void vanish(heap_t *heap, bool was_listed)
     guests_leave(heap);
   if (HAS_SYSTEM)
     region_hide(heap);
-  lock_acquire(&heaps_lock);
+  LOCKED(&heaps_lock);
   if (was_listed)
     leave_list(heap);
-  lock_release(&heaps_lock);
 }
 
 /* ---- create ---- */
@@ -266,8 +264,10 @@ static heap_t *create_guest(const pool_heap_options_t *o)
   return heap;
 }
 
+/* The gate makes the creation atomic for a fork: the child finds the heap in the list, or nothing of it. */
 static heap_t *create(const pool_heap_options_t *o)
 {
+  INSIDE_GATE(GATE_LIFE);
   heap_t *heap = !HAS_SYSTEM || o->memory ? create_guest(o) : create_of_system(o);
   if (!heap)
     return NULL;
@@ -288,14 +288,6 @@ static heap_t *create(const pool_heap_options_t *o)
   return heap;
 }
 
-static heap_t *create_inside(const pool_heap_options_t *o)
-{
-  lock_t *gate = gate_enter(GATE_LIFE);
-  heap_t *heap = create(o);
-  gate_leave(gate);
-  return heap;
-}
-
 /* Returns what checked=all and guarded=all add to a heap. A whole page for each block would soon exhaust a budget and is
  * impossible in memory that was taken before: such a heap is only checked. */
 static unsigned flags_for_all(const pool_heap_options_t *o)
@@ -311,11 +303,11 @@ NOINLINE static heap_t *create_with_all(const pool_heap_options_t *options)
   pool_heap_options_t o = *options;
   int saved = errno;
   o.flags |= flags_for_all(options);
-  heap_t *heap = create_inside(&o);
+  heap_t *heap = create(&o);
   if (heap)
     return heap;
   errno = saved;
-  return create_inside(options);
+  return create(options);
 }
 
 /* Blocks from malloc are in no region, so options about the region's pages cannot be met and are dropped. */
@@ -325,17 +317,16 @@ NOINLINE static heap_t *create_malloced(const pool_heap_options_t *options)
   o.reserve = 0;
   o.purge_delay_ms = 0;
   o.flags &= ~(unsigned)(POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY | POOL_HEAP_DENSE);
-  return create_inside(&o);
+  return create(&o);
 }
 
 NOINLINE static heap_t *create_unasked(const pool_heap_options_t *options)
 {
   if (blocks_are_malloced && !options->memory)
     return create_malloced(options);
-  return settings.all ? create_with_all(options) : create_inside(options);
+  return settings.all ? create_with_all(options) : create(options);
 }
 
-/* The gate makes the creation atomic for a fork: the child finds the heap in the list, or nothing of it. */
 heap_t *heap_create(const pool_heap_options_t *options)
 {
   static const pool_heap_options_t defaults;
@@ -345,7 +336,7 @@ heap_t *heap_create(const pool_heap_options_t *options)
   /* The manager comes up now even for a heap in the caller's memory, which makes no system calls later. */
   if (!manager_ready() && !o->memory)
     return no_memory();
-  heap_t *heap = HAS_SYSTEM && unlikely(blocks_are_malloced | settings.all) ? create_unasked(o) : create_inside(o);
+  heap_t *heap = HAS_SYSTEM && unlikely(blocks_are_malloced | settings.all) ? create_unasked(o) : create(o);
   if (heap)
     POOL_PROBE3(tidepool, heap_create, heap, heap->name, o->budget);
   return heap;
@@ -386,11 +377,10 @@ void heap_destroy(heap_t *heap)
   POOL_PROBE2(tidepool, heap_destroy, heap, heap->name);
   if (HAS_SYSTEM && unlikely((settings.leaks & LEAKS_AT_DESTROY) | settings.check_at_exit))
     look_before_end(heap);
-  lock_t *gate = gate_enter(GATE_LIFE);
+  INSIDE_GATE(GATE_LIFE);
   heap_end_blocks(heap, true);
   vanish(heap, true);
   give_records(heap);
   budget_discharge(&heap->budget, budget_held(&heap->budget));
   give_memory(heap);
-  gate_leave(gate);
 }

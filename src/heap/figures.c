@@ -24,13 +24,10 @@ static size_t cached_in(const thread_t *thread, const bin_t *bin)
 /* Blocks that a fork has lost, and blocks in quarantine, are with no caller, so they count as cached. */
 bin_figures_t heap_bin_figures(bin_t *bin)
 {
-  size_t in_threads = __atomic_load_n(&bin->withheld, __ATOMIC_RELAXED);
-  if (bin_has_magazines(bin)) {
-    lock_acquire(&threads_lock);
-    in_threads = cached_in(threads_first(), bin) + cached_in(threads_first_lost(), bin);
-    lock_release(&threads_lock);
-  }
-  return bin_figures(bin, in_threads);
+  if (!bin_has_magazines(bin))
+    return bin_figures(bin, __atomic_load_n(&bin->withheld, __ATOMIC_RELAXED));
+  LOCKED(&threads_lock);
+  return bin_figures(bin, cached_in(threads_first(), bin) + cached_in(threads_first_lost(), bin));
 }
 
 static large_figures_t figures_of(const heap_t *heap)
@@ -46,13 +43,12 @@ static size_t none_if_negative(size_t figure) { return figure > SIZE_MAX / 2 ? 0
 /* Threads with spares keep a part of the default heap's figures in their records. */
 static large_figures_t figures_with_spares(const heap_t *heap)
 {
-  lock_acquire(&threads_lock);
+  LOCKED(&threads_lock);
   large_figures_t f = figures_of(heap);
   for (thread_t *thread = threads_first(); thread; thread = thread->next) {
     f.live_blocks += __atomic_load_n(&thread->spares.live_blocks, __ATOMIC_RELAXED);
     f.live_bytes += __atomic_load_n(&thread->spares.live_bytes, __ATOMIC_RELAXED);
   }
-  lock_release(&threads_lock);
   f.live_blocks = none_if_negative(f.live_blocks);
   f.live_bytes = none_if_negative(f.live_bytes);
   return f;
@@ -110,10 +106,8 @@ size_t heap_of_nobody_bytes(void)
 {
   space_figures_t f = space_figures(&space_of_process);
   arena_figures_t arenas = space_arena_figures();
-  lock_acquire(&heaps_lock);
-  size_t records = shared_records(&arenas);
-  lock_release(&heaps_lock);
-  return records + idle_of_process(&f);
+  LOCKED(&heaps_lock);
+  return shared_records(&arenas) + idle_of_process(&f);
 }
 
 /* Returns all that the manager has mapped. Blocks apart count as their heaps hold them: the memory around them is inaccessible.

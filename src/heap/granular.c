@@ -227,9 +227,8 @@ static void give_kept(heap_t *heap)
 
 void granular_drain(heap_t *heap)
 {
-  closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
+  HEAP_LOCKED(heap);
   give_kept(heap);
-  lock_release(&heap->lock);
 }
 
 static bool pay_for(void *context, size_t from, size_t to)
@@ -263,7 +262,7 @@ size_t granular_purge(heap_t *heap, size_t keep)
 {
   heap_region_t *region = &heap->region;
   size_t pages = pages_of_region(region), purged = 0, left = 0;
-  closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
+  HEAP_LOCKED(heap);
   give_kept(heap);
   for (size_t page = 0, end; has_dirty_pages(region) && (page = bits_next_set(region->dirty, page, pages)) < pages;
        page = end) {
@@ -271,7 +270,6 @@ size_t granular_purge(heap_t *heap, size_t keep)
     end = goes ? bits_next_clear(region->dirty, page, pages) : page + 1;
     purged += goes ? purge_pages(region, page, end) : 0;
   }
-  lock_release(&heap->lock);
   return purged;
 }
 
@@ -280,12 +278,11 @@ bool granular_tick(heap_t *heap, uint64_t now_ms, bool *left)
   heap_region_t *region = &heap->region;
   if (!has_dirty_pages(region) || region->purge_delay_ms == PURGE_NEVER)
     return false;
-  closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
+  HEAP_LOCKED(heap);
   if (round_begins(region, now_ms))
     give_kept(heap);
   bool purged = tick_pages(region, now_ms);
   *left |= pages_go_back() && bits_next_set(region->dirty, 0, pages_of_region(region)) < pages_of_region(region);
-  lock_release(&heap->lock);
   return purged;
 }
 
@@ -308,12 +305,11 @@ void *granular_take(heap_t *heap, size_t size, size_t alignment, size_t *usable)
   size_t count = granules_for(size), at;
   if (size > (size_t)heap->region.granules.count << GRANULE_LOG2)
     return NULL;
-  closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
+  HEAP_LOCKED(heap);
   give_kept(heap);
   at = alignment > GRANULE ? GRANULES_NONE : granules_cut(&heap->region.granules, count, pay_for, heap);
   if (at == GRANULES_NONE)
     at = cut_harder(heap, count, max_size(alignment >> GRANULE_LOG2, 1));
-  lock_release(&heap->lock);
   *usable = count << GRANULE_LOG2;
   return at != GRANULES_NONE ? address_of(heap, at) : NULL;
 }
@@ -346,9 +342,13 @@ bool granular_give(heap_t *heap, void *block)
   return live;
 }
 
-static bool resize_inside(heap_t *heap, size_t from, size_t count)
+bool granular_resize(heap_t *heap, const void *block, size_t size)
 {
   granules_t *g = &heap->region.granules;
+  if (size > (size_t)g->count << GRANULE_LOG2)
+    return false;
+  HEAP_LOCKED(heap);
+  size_t from = granule_of(heap, block), count = granules_for(size);
   size_t to = granules_end(g, from), new_to = from + count;
   if (new_to < to) {
     size_t emptied = granules_shorten(g, to, new_to);
@@ -364,16 +364,6 @@ static bool resize_inside(heap_t *heap, size_t from, size_t count)
   granules_lengthen(g, to, new_to);
   budget_note_peak(&heap->budget);
   return true;
-}
-
-bool granular_resize(heap_t *heap, const void *block, size_t size)
-{
-  if (size > (size_t)heap->region.granules.count << GRANULE_LOG2)
-    return false;
-  closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
-  bool done = resize_inside(heap, granule_of(heap, block), granules_for(size));
-  lock_release(&heap->lock);
-  return done;
 }
 
 /* Free memory of a checked heap has its pattern already; the blocks get it now. */
@@ -392,7 +382,7 @@ void granular_end_blocks(heap_t *heap)
 {
   granules_t *g = &heap->region.granules;
   size_t pages = (g->count + GRANULE_PAGE - 1) / GRANULE_PAGE, held = 0;
-  closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
+  HEAP_LOCKED(heap);
   if (heap_is_checked(heap))
     fill_blocks(heap);
   for (size_t page = 0; (page = bits_next_set(g->used, page, pages)) < pages; page++) {
@@ -401,7 +391,6 @@ void granular_end_blocks(heap_t *heap)
   }
   granules_clear(g);
   discharge(heap, held);
-  lock_release(&heap->lock);
 }
 
 /* ---- questions ---- */
@@ -424,11 +413,11 @@ char *granular_around(const heap_t *heap, const void *address, size_t *size)
 char *granular_next(heap_t *heap, const char *from, size_t *size)
 {
   const granules_t *g = &heap->region.granules;
-  closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
+  HEAP_LOCKED(heap);
   give_kept(heap);
   size_t i = granules_next(g, from ? granule_of(heap, from) : 0);
-  if (i != GRANULES_NONE)
-    *size = (granules_end(g, i) - i) << GRANULE_LOG2;
-  lock_release(&heap->lock);
-  return i != GRANULES_NONE ? address_of(heap, i) : NULL;
+  if (i == GRANULES_NONE)
+    return NULL;
+  *size = (granules_end(g, i) - i) << GRANULE_LOG2;
+  return address_of(heap, i);
 }

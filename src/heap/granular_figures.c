@@ -6,13 +6,12 @@
 size_t granular_largest(heap_t *heap, size_t *longest)
 {
   const granules_t *g = &heap->region.granules;
-  closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
+  HEAP_LOCKED(heap);
   granule_piece_t piece = granules_longest_piece(g);
   size_t room = granular_room(heap) >> GRANULE_LOG2, largest = piece.to - piece.from;
   *longest = largest << GRANULE_LOG2;
   if (largest && largest + 2 * GRANULE_PAGE > room && granules_unused(g, piece.from, piece.to) > room)
     largest = min_size(largest, granules_longest_within(g, room));
-  lock_release(&heap->lock);
   return largest < GRANULES_LEAST ? 0 : largest << GRANULE_LOG2;
 }
 

@@ -41,21 +41,20 @@ static size_t usable_of(const run_t *run, size_t size)
 /* The heap's lock protects only the list. The run is the caller's until it is handed out. */
 static void link_run(heap_t *heap, run_t *run)
 {
-  closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
+  HEAP_LOCKED(heap);
   LIST_PUSH(heap->large, run, next, previous);
-  lock_release(&heap->lock);
 }
 
 static void unlink_run(heap_t *heap, run_t *run)
 {
-  closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
+  HEAP_LOCKED(heap);
   LIST_REMOVE(heap->large, run, next, previous);
-  lock_release(&heap->lock);
 }
 
 /* The kind is set last, so that a question which finds the run by its address finds it complete. */
-static run_t *take_run_inside(heap_t *heap, size_t size, size_t alignment)
+static run_t *take_run(heap_t *heap, size_t size, size_t alignment)
 {
+  INSIDE_GATE(GATE_LARGE);
   run_t *run = space_take_charged(heap->space, &heap->budget, size, alignment);
   if (!run)
     return NULL;
@@ -65,14 +64,6 @@ static run_t *take_run_inside(heap_t *heap, size_t size, size_t alignment)
   add_figure(&heap->large_held, (ptrdiff_t)run_bytes(run));
   count(heap, 1, (ptrdiff_t)run->size);
   run_become(run, RUN_LARGE, heap);
-  return run;
-}
-
-static run_t *take_run(heap_t *heap, size_t size, size_t alignment)
-{
-  lock_t *gate = gate_enter(GATE_LARGE);
-  run_t *run = take_run_inside(heap, size, alignment);
-  gate_leave(gate);
   return run;
 }
 
@@ -93,14 +84,13 @@ static void tick_region(heap_t *heap)
 
 static void give_run(heap_t *heap, run_t *run, bool is_live)
 {
-  lock_t *gate = gate_enter(GATE_LARGE);
+  INSIDE_GATE(GATE_LARGE);
   if (is_live)
     count(heap, -1, -(ptrdiff_t)run->size);
   observe_end(run->entry, run->start);
   unlink_run(heap, run);
   add_figure(&heap->large_held, -(ptrdiff_t)run_bytes(run));
   space_give_charged(heap->space, &heap->budget, run);
-  gate_leave(gate);
 }
 
 void large_give_run(heap_t *heap, run_t *run)
@@ -112,8 +102,9 @@ void large_give_run(heap_t *heap, run_t *run)
 
 /* Growth is charged before units are taken, shrinking discharged after they are given: the held bytes never exceed the limit.
  * If there is no room behind the run, nothing has changed. */
-static bool resize_run(heap_t *heap, run_t *run, size_t size)
+bool large_resize_run(heap_t *heap, run_t *run, size_t size)
 {
+  INSIDE_GATE(GATE_LARGE);
   space_t *space = arena_of(heap->space, run->start)->space;
   size_t units = units_for(size + !size), had = run->units;
   if (units < had) {
@@ -136,17 +127,13 @@ static bool resize_run(heap_t *heap, run_t *run, size_t size)
   return true;
 }
 
-bool large_resize_run(heap_t *heap, run_t *run, size_t size)
+/* The kind is set last, as in take_run(). */
+run_t *large_move_run(heap_t *heap, run_t *run, size_t size)
 {
-  lock_t *gate = gate_enter(GATE_LARGE);
-  bool done = resize_run(heap, run, size);
-  gate_leave(gate);
-  return done;
-}
-
-/* The kind is set last, as in take_run_inside(). */
-static run_t *move_run(heap_t *heap, run_t *run, size_t units, size_t size)
-{
+  size_t units = units_for(size);
+  if (!HAS_SYSTEM || arena_of(heap->space, run->start)->space != &space_of_process || !space_may_move(run, units))
+    return NULL;
+  INSIDE_GATE(GATE_LARGE);
   void *entry = run->entry;
   size_t had = run->size, more = (units - run->units) << UNIT_LOG2;
   if (!budget_charge(&heap->budget, more))
@@ -167,17 +154,6 @@ static run_t *move_run(heap_t *heap, run_t *run, size_t units, size_t size)
   return moved;
 }
 
-run_t *large_move_run(heap_t *heap, run_t *run, size_t size)
-{
-  size_t units = units_for(size);
-  if (!HAS_SYSTEM || arena_of(heap->space, run->start)->space != &space_of_process || !space_may_move(run, units))
-    return NULL;
-  lock_t *gate = gate_enter(GATE_LARGE);
-  run_t *moved = move_run(heap, run, units, size);
-  gate_leave(gate);
-  return moved;
-}
-
 /* ---- mappings ---- */
 
 /* A heap in the caller's memory has no other memory, so none of its blocks is a mapping. */
@@ -188,8 +164,9 @@ bool large_is_huge(const heap_t *heap, size_t size, size_t alignment)
 }
 
 /* The budget is charged before the system call, so that no mapping is made only to be refused. */
-static void *take_huge_inside(heap_t *heap, size_t size, size_t alignment, block_past_t *past)
+static void *take_huge(heap_t *heap, size_t size, size_t alignment, block_past_t *past)
 {
+  INSIDE_GATE(GATE_LARGE);
   bool zeroed;
   size_t bytes = huge_bytes(size);
   if (!budget_charge(&heap->budget, bytes))
@@ -207,29 +184,21 @@ static void *take_huge_inside(heap_t *heap, size_t size, size_t alignment, block
   return huge_start(huge);
 }
 
-static void *take_huge(heap_t *heap, size_t size, size_t alignment, block_past_t *past)
-{
-  lock_t *gate = gate_enter(GATE_LARGE);
-  void *block = take_huge_inside(heap, size, alignment, past);
-  gate_leave(gate);
-  return block;
-}
-
 void large_give_huge(heap_t *heap, huge_t *huge)
 {
   size_t bytes = huge_size(huge);
-  lock_t *gate = gate_enter(GATE_LARGE);
+  INSIDE_GATE(GATE_LARGE);
   count(heap, -1, -(ptrdiff_t)bytes);
   add_figure(&heap->large_held, -(ptrdiff_t)bytes);
   observe_end(huge->entry, huge_block(huge));
   huge_give(huge);
   budget_discharge(&heap->budget, bytes);
-  gate_leave(gate);
 }
 
 /* Growth is charged beforehand. Afterwards the real size counts: memory that the system did not take back is still held. */
-static bool resize_huge(heap_t *heap, huge_t *huge, size_t size, bool may_move)
+bool large_resize_huge(heap_t *heap, huge_t *huge, size_t size, bool may_move)
 {
+  INSIDE_GATE(GATE_LARGE);
   size_t had = huge_size(huge), bytes = huge_bytes(size);
   if (bytes > had && !budget_charge(&heap->budget, bytes - had))
     return false;
@@ -240,14 +209,6 @@ static bool resize_huge(heap_t *heap, huge_t *huge, size_t size, bool may_move)
   budget_note_peak(&heap->budget);
   add_figure(&heap->large_held, (ptrdiff_t)(has - had));
   count(heap, 0, (ptrdiff_t)(has - had));
-  return done;
-}
-
-bool large_resize_huge(heap_t *heap, huge_t *huge, size_t size, bool may_move)
-{
-  lock_t *gate = gate_enter(GATE_LARGE);
-  bool done = resize_huge(heap, huge, size, may_move);
-  gate_leave(gate);
   return done;
 }
 

@@ -31,11 +31,10 @@ void guests_enter(heap_t *heap)
 {
   heap_region_t *region = &heap->region;
   region->guest = (range_t){.start = (uintptr_t)region->start, .size = region->size};
-  lock_acquire(&guests_lock);
+  LOCKED(&guests_lock);
   region->around = guest_around(region->guest.start);
   range_insert(&guests, &region->guest);
   __atomic_fetch_add(&guest_count, 1, __ATOMIC_RELAXED);
-  lock_release(&guests_lock);
 }
 
 /* Guests inside its memory are now inside the heap that the memory belongs to. */
@@ -43,14 +42,13 @@ void guests_leave(heap_t *heap)
 {
   heap_region_t *region = &heap->region;
   uintptr_t end = region->guest.start + region->guest.size;
-  lock_acquire(&guests_lock);
+  LOCKED(&guests_lock);
   range_remove(&guests, &region->guest);
   for (range_t *at = range_at_or_above(guests, region->guest.start); at && at->start < end;
        at = range_at_or_above(guests, at->start + 1))
     if (heap_of_guest(at)->region.around == heap)
       heap_of_guest(at)->region.around = region->around;
   __atomic_fetch_sub(&guest_count, 1, __ATOMIC_RELAXED);
-  lock_release(&guests_lock);
 }
 
 /* Returns the guest around an address. *outer is the guest itself. But if its memory begins at just this address, *outer is the
@@ -60,10 +58,9 @@ static heap_t *find_guest(const void *address, heap_t **outer)
   *outer = NULL;
   if (likely(!__atomic_load_n(&guest_count, __ATOMIC_RELAXED)))
     return NULL;
-  lock_acquire(&guests_lock);
+  LOCKED(&guests_lock);
   heap_t *heap = guest_around((uintptr_t)address);
   *outer = heap && heap->region.guest.start == (uintptr_t)address ? heap->region.around : heap;
-  lock_release(&guests_lock);
   return heap;
 }
 
@@ -237,10 +234,8 @@ static bool is_cached(const bin_t *bin, const void *block)
 {
   if (!bin_has_magazines(bin))
     return false;
-  lock_acquire(&threads_lock);
-  bool found = is_cached_in(threads_first(), bin, block) || is_cached_in(threads_first_lost(), bin, block);
-  lock_release(&threads_lock);
-  return found;
+  LOCKED(&threads_lock);
+  return is_cached_in(threads_first(), bin, block) || is_cached_in(threads_first_lost(), bin, block);
 }
 
 typedef struct mark {
@@ -263,13 +258,12 @@ void heap_mark_lost(const bin_t *bin, const char *start, const char *end, word_t
   mark_t mark = {bin, start, end, lost};
   if (!bin_has_magazines(bin) || !threads_first_lost())
     return;
-  lock_acquire(&threads_lock);
+  LOCKED(&threads_lock);
   for (const thread_t *thread = threads_first_lost(); thread; thread = thread->next) {
     const magazines_t *magazines = heap_magazines_in(thread, bin->heap);
     if (magazines)
       magazines_each(magazines, bin->size_class, mark_lost, &mark);
   }
-  lock_release(&threads_lock);
 }
 
 /* Returns whether a block that is out of its slab is in no magazine either. Blocks may move between slabs and threads
@@ -295,7 +289,7 @@ located_t heap_locate(const void *address)
 {
   if (!manager_is_up())
     return (located_t){0};
-  lock_acquire(&heaps_lock);
+  LOCKED(&heaps_lock);
   question_t q = {.address = address};
   locate(&q);
   located_t at = q.at;
@@ -303,7 +297,6 @@ located_t heap_locate(const void *address)
     at.live = is_with_a_caller(&at);
   if (at.live && (heap_is_headed(at.heap) || located_has_head(&at)))
     be_without_head(&at, address);
-  lock_release(&heaps_lock);
   return at;
 }
 

@@ -20,9 +20,8 @@ static void drop_dependents(heap_t *heap, bool for_good)
   const heap_dependents_t *dependents = __atomic_load_n(&heap_dependents, __ATOMIC_ACQUIRE);
   if (HAS_SYSTEM)
     dependents->verify(heap, true, end_call(for_good));
-  lock_acquire(&heaps_lock);
+  LOCKED(&heaps_lock);
   dependents->drop(heap);
-  lock_release(&heaps_lock);
 }
 
 static void drop_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cached_bin(magazines, heap, magazines_drop); }

@@ -31,10 +31,9 @@ void heap_end_of_thread(void)
  * default heap never ends, and the gate keeps out forks and walks. */
 void heap_flush_own(thread_t *thread)
 {
-  lock_t *gate = gate_enter(GATE_ENDS);
+  INSIDE_GATE(GATE_ENDS);
   large_flush_spares(thread);
   heap_flush_magazines(&thread->default_magazines, &default_heap);
-  gate_leave(gate);
 }
 
 /* Called under threads_lock at the thread's end. The next thread gets its record and its magazines. */
@@ -197,7 +196,7 @@ static bool tick_regions(uint64_t now)
 {
   bool left = false, goes_on;
   do {
-    lock_acquire(&heaps_lock);
+    LOCKED(&heaps_lock);
     heap_t *heap = heaps_round_at ? heaps_round_at : heaps_first();
     for (size_t i = HEAPS_PER_LOOK; heap && i; heap = heap->next, i--)
       if (is_ticked_here(heap))
@@ -206,7 +205,6 @@ static bool tick_regions(uint64_t now)
         left |= tick_region_without_bins(heap, now);
     heaps_round_at = heap;
     goes_on = heap != NULL;
-    lock_release(&heaps_lock);
   } while (goes_on);
   __atomic_store_n(&granules_are_due, false, __ATOMIC_RELAXED);
   return left;
@@ -215,9 +213,8 @@ static bool tick_regions(uint64_t now)
 static void tick_all_bins(uint64_t now)
 {
   while (bins_tick_is_under_way()) {
-    lock_acquire(&heaps_lock);
+    LOCKED(&heaps_lock);
     bins_tick(BINS_PER_LOOK, 1, now);
-    lock_release(&heaps_lock);
   }
 }
 
@@ -323,7 +320,7 @@ static bool is_below(const heap_t *heap, const heap_t *ancestor)
  * place. Magazines are left alone: a heap that is ending has none any more, and must not get new ones. */
 static void drain_descendants(const heap_t *heap)
 {
-  lock_acquire(&heaps_lock);
+  LOCKED(&heaps_lock);
   for (heap_t *other = heaps_first(); other; other = other->next)
     if (!other->lock.solo && is_below(other, heap)) {
       if (heap_has_granules(other))
@@ -331,7 +328,6 @@ static void drain_descendants(const heap_t *heap)
       FOR_EACH_BIN(bin, other)
         bin_drain(bin);
     }
-  lock_release(&heaps_lock);
 }
 
 /* A limit below the held bytes is set only after enough was returned, because held <= limit holds at all times. The heap gives

@@ -165,6 +165,10 @@ typedef struct bin_record {
 /* Returns false for NULL and for a destroyed heap, whose record is reused only for heaps. */
 static inline bool heap_is_live(const heap_t *heap) { return heap && heap->mark == HEAP_LIVE_MARK; }
 
+#define HEAP_LOCKED(heap) \
+  __attribute__((cleanup(lock_leave_scope), unused)) lock_t *locked = \
+    (closure_acquire(LOCKS_OF_HEAPS, &(heap)->lock), &(heap)->lock)
+
 /* These ask for features that firmware may leave out. */
 static inline bool heap_is_checked(const heap_t *heap) { return HAS_CHECKS && heap->flags & POOL_HEAP_CHECKED; }
 static inline bool heap_is_headed(const heap_t *heap) { return HAS_CHECKS && heap->flags & HEAP_HEADED; }

@@ -63,7 +63,7 @@ static growth_t grow_once(object_pool_t *pool, const attempt_t *from, size_t *le
   left = min_size(left, indices);
 
   /* The lock is free until the array is entered: another thread may make room, or the pool may end. */
-  lock_t *gate = gate_enter(GATE_LIFE);
+  INSIDE_GATE(GATE_LIFE);
   size_t step = step_least(capacity, left, arrays);
   *least = array_bytes(pool, step);
   object_array_t *array = array_create_step(pool, from, capacity, left, step);
@@ -74,7 +74,6 @@ static growth_t grow_once(object_pool_t *pool, const attempt_t *from, size_t *le
   lock_release(&pool->lock);
   if (array && !entered)
     array_destroy(pool, array, "object_pool_get");
-  gate_leave(gate);
   return grew ? GREW : array ? AT_LIMIT : OUT_OF_MEMORY;
 }
 

@@ -254,14 +254,13 @@ static void pool_end(object_pool_t *pool, const char *call)
 /* Creates a pool completely or not at all, also for a fork. *refused: the chain has grown, and lacks room for the indices. */
 static object_pool_t *create_whole(const attempt_t *from, const object_pool_options_t *o, bool *refused)
 {
-  lock_t *gate = gate_enter(GATE_LIFE);
+  INSIDE_GATE(GATE_LIFE);
   object_pool_t *pool = create_from(from, o);
   if (pool)
     registry_enter(pool); /* before the indices: a recount leaves them only to pools in the list */
   *refused = pool && !handles_stand_behind(overflow_of(pool), o->capacity, true);
   if (*refused)
     pool_end(pool, "object_pool_create");
-  gate_leave(gate);
   return *refused ? NULL : pool;
 }
 
@@ -351,7 +350,6 @@ void object_pool_destroy(object_pool_t *pool)
   STORE(pool->walked_bytes, 0);
   for (uint32_t k = 0; has_work_on_end(pool) && k < pool->array_count; k++)
     end_objects(pool, pool->arrays[k], "object_pool_destroy");
-  lock_t *gate = gate_enter(GATE_LIFE);
+  INSIDE_GATE(GATE_LIFE);
   pool_end(pool, "object_pool_destroy");
-  gate_leave(gate);
 }

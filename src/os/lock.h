@@ -85,6 +85,10 @@ static inline bool lock_attempt(lock_t *lock)
 
 #endif
 
+/* Holds a lock until the block ends in which this stands. */
+#define LOCKED(lock) __attribute__((cleanup(lock_leave_scope), unused)) lock_t *locked = (lock_acquire(lock), (lock))
+static inline void lock_leave_scope(lock_t *const *lock) { lock_release(*lock); }
+
 /* Releases a lock that the holder will retake at once, many times. A sleeper takes longer to wake than the lock is free, and
  * could wait until the holder is done. So the holder naps if there may be a sleeper. */
 static inline void lock_let_in(lock_t *lock)

@@ -34,6 +34,10 @@ static inline void gate_leave(lock_t *gate)
     lock_release(gate);
 }
 
+/* Keeps the thread inside a gate until the block ends in which this stands. */
+#define INSIDE_GATE(kind) __attribute__((cleanup(gate_leave_scope), unused)) lock_t *inside_gate = gate_enter(kind)
+static inline void gate_leave_scope(lock_t *const *gate) { gate_leave(*gate); }
+
 /* For fork(), and for a walk, which waits for exiting threads. gate_close() waits for the threads inside, but not for later
  * ones. `open` is lock_release, or lock_reset in the child, which has no other threads. */
 void gate_close(gate_kind_t kind);
