@@ -24,12 +24,12 @@ LAYERS = [
                "units", "slots", "space", "search", "purge", "move", "huge_range", "huge"]),
     ("bin", ["slab", "magazine", "depot", "types", "due", "slabs", "slab_sizes", "bin", "ask"]),
     ("thread", ["allowance", "magazines", "readers", "types", "caches", "thread"]),
-    ("heap", ["dying", "types", "debug_hooks", "heap", "life", "invalid", "granular",
-              "granular_figures", "large", "large_clear", "apart", "locate", "figures", "helper_threads", "tick",
+    ("heap", ["types", "debug_hooks", "heap", "life", "invalid", "granular",
+              "large", "apart", "locate", "figures", "helper_threads", "tick",
               "fork", "startup", "blocks", "exhausted", "reallocate", "walk", "reset", "region", "options", "create"]),
     ("object_pool", ["types", "object_misuse", "watch", "array", "cache", "hooks", "registry", "capacity", "find", "get",
                      "put", "create"]),
-    ("api", ["fast_path", "pool", "questions", "heap", "profile", "malloc", "malloc_info", "new_delete", "loader", "stats"]),
+    ("api", ["fast_path", "pool", "questions", "heap", "malloc", "new_delete", "loader", "stats"]),
     ("debug", ["system", "places", "linux_reader", "linux_tables", "linux_find_object", "linux_modules",
                "linux_expression", "linux_seen", "linux_registers", "linux_walk", "linux_stack", "linux_faults",
                "linux_memory", "linux_output", "linux_places", "messages", "sites", "sampling", "head_layout", "head",
@@ -43,9 +43,9 @@ UNITS = [f"{folder}/{unit}".lstrip("/") for folder, units in LAYERS for unit in 
 # but for the fast paths, which are there to reach, and for gates and records, which are for all.
 LOW = {"base", "os", "misuse", "option", "size_class"}
 NARROW = {
-    **{f"api/{unit}": {"base", "os", "misuse", "api/fast_path"} for unit in ("malloc", "malloc_info", "new_delete")},
+    **{f"api/{unit}": {"base", "os", "misuse", "api/fast_path"} for unit in ("malloc", "new_delete")},
     "api/loader": {"base", "os", "option", "heap"},
-    **{f"api/{unit}": LOW | {"heap", "object_pool", "api/fast_path"} for unit in ("pool", "profile", "questions", "stats")},
+    **{f"api/{unit}": LOW | {"heap", "object_pool", "api/fast_path"} for unit in ("pool", "questions", "stats")},
     **{f"object_pool/{unit}": LOW | {"heap", "object_pool", "space/gate", "space/metadata"}
        for unit in dict(LAYERS)["object_pool"]},
 }
@@ -57,7 +57,7 @@ CALLS_UP = {
     "heap/helper_threads.h": {"background_tick"},   # set by heap/startup
 }
 # These may include the public headers, and so may all of object_pool, api and debug.
-PUBLIC = {"os/embedded", "heap/types", "heap/figures", "heap/walk", "heap/region", "heap/life", "heap/options", "heap/create"}
+PUBLIC = {"os/embedded", "heap/types", "heap/figures", "heap/walk", "heap/region", "heap/life", "heap/create"}
 PUBLIC_FOLDERS = ("object_pool/", "api/", "debug/")
 PUBLIC_EVERYWHERE = {"tidepool/version.h"}   # numbers, and no type
 
@@ -242,7 +242,7 @@ BAD_FILES = [
     ("thread/magazines.c", "#if defined(__linux__)\n#endif\n", "__linux__ belongs to os"),
     ("thread/magazines.h", "extern void (*magazine_full)(void);\n", "magazine_full calls upwards"),
     ("debug/head.h", "extern const hooks_t *guard_hooks;   /* set above */\n", "guard_hooks calls upwards"),
-    ("api/malloc_info.c", '#include "heap/heap.h"\n', "api/malloc_info may not include heap/heap"),
+    ("api/malloc.c", '#include "heap/heap.h"\n', "api/malloc may not include heap/heap"),
     ("api/stats.c", '#include "space/space.h"\n', "api/stats may not include space/space"),
     ("object_pool/get.c", '#include "bin/bin.h"\n', "object_pool/get may not include bin/bin"),
     ("api/stats.c", '#include "nowhere.h"\n', "is not a file of src"),

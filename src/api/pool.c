@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The process-wide interface of pool.h. */
+ * The process-wide interface of pool.h, and that of profile.h, which only the debug library can serve. */
 #include "api/fast_path.h"
 #include "heap/blocks.h"
 #include "heap/debug_hooks.h"
@@ -13,6 +13,7 @@
 #include "option.h"
 #include <errno.h>
 #include <tidepool/pool.h>
+#include <tidepool/profile.h>
 
 void *pool_alloc(size_t size) { return default_alloc(size); }
 void *pool_zalloc(size_t size) { return default_zalloc(size); }
@@ -73,20 +74,16 @@ void pool_free_batch(void **blocks, size_t count)
 size_t pool_good_size(size_t size) { return heap_good_size(&default_heap, size); }
 size_t pool_trim(size_t keep) { return heap_trim(&default_heap, keep); }
 
-/* The options are read first: they set how long memory is kept. */
-bool pool_background_start(void)
+static bool done_or(int error)
 {
-  int error = !HAS_SYSTEM ? ENOSYS : manager_ready() ? background_start() : ENOMEM;
   if (error)
     errno = error;
   return !error;
 }
 
-void pool_background_stop(void)
-{
-  if (HAS_SYSTEM)
-    background_stop();
-}
+/* The options are read first: they set how long memory is kept. */
+bool pool_background_start(void) { return done_or(manager_ready() ? background_start() : ENOMEM); }
+void pool_background_stop(void) { background_stop(); }
 
 static void refuse_option(const char *key, const char *value)
 {
@@ -117,4 +114,39 @@ bool pool_option_set(const char *key, const char *value)
   else if (observer)
     observer->note_options();
   return set;
+}
+
+/* ---- profiles ---- */
+
+static bool no_debug_library(const char *call)
+{
+  invalid(INVALID_NEEDS_DEBUG, (uintptr_t)call);
+  return false;
+}
+
+bool pool_profile_start(uint64_t sample_bytes)
+{
+  uint64_t most = (uint64_t)1 << SAMPLE_BYTES_LOG2_MOST;
+  if (!observer)
+    return no_debug_library("pool_profile_start()");
+  if (sample_bytes > most) {
+    invalid(INVALID_SAMPLE_BYTES, (uintptr_t)(sample_bytes < UINTPTR_MAX ? sample_bytes : UINTPTR_MAX), (uintptr_t)most);
+    return false;
+  }
+  if (!manager_ready())
+    return done_or(ENOMEM);
+  return done_or(observer->profile_start(sample_bytes));
+}
+
+void pool_profile_stop(void)
+{
+  if (observer)
+    observer->profile_stop();
+}
+
+bool pool_profile_write(pool_heap_t *heap, int fd)
+{
+  if (heap && !heap_is_live(heap))
+    fatal_misuse("pool_profile_write", heap, NOT_A_HEAP_TEXT);
+  return observer ? done_or(observer->profile_write(heap, fd)) : no_debug_library("pool_profile_write()");
 }

@@ -5,7 +5,6 @@
 #include "heap/blocks.h"
 #include "base/text.h"
 #include "heap/apart.h"
-#include "heap/dying.h"
 #include "heap/granular.h"
 #include "heap/large.h"
 #include "heap/life.h"

@@ -10,7 +10,6 @@
 #include "heap/invalid.h"
 #include "heap/life.h"
 #include "heap/locate.h"
-#include "heap/options.h"
 #include "heap/region.h"
 #include "heap/tick.h"
 #include "misuse.h"

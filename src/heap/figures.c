@@ -3,12 +3,80 @@
  * Nothing is counted twice: a block is live or cached, and everything else that a slab or a run holds is idle. Memory that
  * belongs to no heap is counted in the default heap. */
 #include "heap/figures.h"
+#include "base/granules_kept.h"
 #include "heap/apart.h"
 #include "heap/debug_hooks.h"
 #include "heap/granular.h"
 #include "heap/large.h"
 #include "option.h"
 #include "space/metadata.h"
+
+/* ---- granules ---- */
+
+/* Returns the largest request that would succeed now, and the longest free piece. Changes nothing. Kept blocks count as free
+ * unless the budget is too small for that piece: the result is then exact only after a drain. */
+static size_t granular_largest(heap_t *heap, size_t *longest)
+{
+  const granules_t *g = &heap->region.granules;
+  HEAP_LOCKED(heap);
+  granule_piece_t piece = granules_longest_piece(g);
+  size_t room = granular_room(heap) >> GRANULE_LOG2, largest = piece.to - piece.from;
+  *longest = largest << GRANULE_LOG2;
+  if (largest && largest + 2 * GRANULE_PAGE > room && granules_unused(g, piece.from, piece.to) > room)
+    largest = min_size(largest, granules_longest_within(g, room));
+  return largest < GRANULES_LEAST ? 0 : largest << GRANULE_LOG2;
+}
+
+/* granular_largest() for a question about all heaps, approximately. The pages at both ends of a stretch may be paid for
+ * already; those between are not. */
+static size_t granular_largest_beside(heap_t *heap)
+{
+  const size_t ends = (size_t)2 * GRANULE_PAGE << GRANULE_LOG2;
+  size_t longest = granules_longest_beside(&heap->region.granules), room = granular_room(heap);
+  room = room < SIZE_MAX - ends ? room + ends : room;
+  return longest < GRANULES_LEAST ? 0 : min_size(longest << GRANULE_LOG2, room);
+}
+
+/* Bytes of live blocks, of their pages, and of free granules. Kept blocks are free, but their pages are held. The words are
+ * read one after the other without the lock, so the figures are approximate while the heap is at work. */
+typedef struct granular_figures {
+  size_t live_blocks, live_bytes, held_bytes, free_bytes;
+} granular_figures_t;
+
+READS_BESIDE_OWNER static granular_figures_t granular_figures(const heap_t *heap)
+{
+  const volatile granules_t *g = &heap->region.granules;
+  const volatile word_t *used = g->used;
+  size_t count = g->count, live = min_size(g->live, count), pages = (count + GRANULE_PAGE - 1) / GRANULE_PAGE, held = 0;
+  for (size_t w = 0; w * WORD_BITS < pages; w++)
+    held += bits_set_in(used[w]) * (size_t)GRANULE_PAGE;
+  if (used[(pages - 1) / WORD_BITS] & bit_of(pages - 1))
+    held -= pages * GRANULE_PAGE - count;
+  return (granular_figures_t){.live_blocks = g->blocks,
+                              .live_bytes = live << GRANULE_LOG2,
+                              .held_bytes = held << GRANULE_LOG2,
+                              .free_bytes = (count - live) << GRANULE_LOG2};
+}
+
+/* Pages without a block that hold something, all pages without a block if the region is prepaid, and bytes that purges have
+ * returned, approximately. A guest has no purges, and its record no counters. */
+READS_BESIDE_OWNER static space_figures_t granular_space_figures(const heap_t *heap)
+{
+  const heap_region_t *region = &heap->region;
+  space_figures_t f = {0};
+  if (region_is_prepaid(region))
+    f.unused_bytes = region->size - min_size(granular_figures(heap).held_bytes, region->size);
+  if (heap_is_guest(heap) || !region->dirty)
+    return f;
+  const volatile word_t *dirty = region->dirty;
+  size_t pages = (region->granules.count + GRANULE_PAGE - 1) / GRANULE_PAGE;
+  for (size_t w = 0; w * WORD_BITS < pages; w++)
+    f.dirty_bytes += bits_set_in(dirty[w]) * (size_t)GRANULE_PAGE << GRANULE_LOG2;
+  f.purged_bytes = __atomic_load_n(&region->purged_bytes, __ATOMIC_RELAXED);
+  return f;
+}
+
+/* ---- bins and large blocks ---- */
 
 /* Under threads_lock. */
 static size_t cached_in(const thread_t *thread, const bin_t *bin)

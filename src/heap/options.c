@@ -1,6 +1,6 @@
-#include "heap/options.h"
 #include "heap/debug_hooks.h"
 #include "heap/invalid.h"
+#include "heap/region.h"
 
 /* ---- validity ----
  *

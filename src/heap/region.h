@@ -2,7 +2,7 @@
  *
  * A region is memory of one heap alone, with the records that describe it. A heap has one if it has a reserve, a small budget,
  * or memory of a caller, which holds the heap as well. A region of up to 8 MiB is cut into granules, a longer one into units.
- */
+ * options.c says which options contradict each other, and how little memory or budget is enough. */
 #ifndef REGION_H
 #define REGION_H
 
@@ -11,6 +11,18 @@
 #include <tidepool/heap.h>
 
 #define SMALL_REGION ((size_t)8 << 20) /* bytes; the longest region of granules, and the largest budget with a region */
+
+/* ---- options ---- */
+
+/* Returns false with EINVAL, and pool_error() names the wrong field. */
+bool heap_options_are_valid(const pool_heap_options_t *options);
+
+/* Returns the least budget with room for the records of a heap with these options. */
+size_t heap_least_budget(const pool_heap_options_t *o);
+
+size_t heap_least_memory(const pool_heap_options_t *options);
+
+/* ---- region ---- */
 
 /* Returns whether the heap has a region in the system's memory. Guarded heaps have their blocks elsewhere. */
 static inline bool region_is_wanted(const pool_heap_options_t *o)

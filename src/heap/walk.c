@@ -4,9 +4,9 @@
  * allocate elsewhere. So nothing is assumed from one block to the next. */
 #include "heap/walk.h"
 #include "heap/debug_hooks.h"
-#include "heap/dying.h"
 #include "heap/granular.h"
 #include "heap/large.h"
+#include "heap/life.h"
 #include "heap/locate.h"
 #include "space/gate.h"
 #include <string.h>
