@@ -45,37 +45,17 @@ static inline __attribute__((always_inline)) bool push_counted(thread_t *thread,
   return likely(loaded->top != block) && MAGAZINE_PUSH(loaded, block);
 }
 
-/* Pop and push for a default heap within reach, whose caches other threads may empty (caches.h). The thread is busy before it
- * checks that the cache is there. NULL, false: no cache, or the magazine is empty or full. */
-static inline loaded_t *reached_magazine(const thread_t *thread, size_t size_class)
-{
-  return &thread->cache_at[cache_slot_of(&default_heap)]->of[size_class];
-}
-
+/* Pop and push for a default heap within reach. */
 static void *pop_reached(thread_t *thread, size_t size)
 {
-  void *block = NULL;
   if (unlikely(size > SIZE_CACHED || !thread_has_within_reach(thread, &default_heap)))
     return NULL;
-  thread_set_busy(thread);
-  if (likely(thread_has_within_reach(thread, &default_heap)))
-    block = MAGAZINE_POP(reached_magazine(thread, size_class_cached(size)));
-  thread_leave(thread);
-  return block;
+  return pop_within_reach(thread, &default_heap, size_class_cached(size));
 }
 
 static bool push_reached(thread_t *thread, size_t size_class, void *block)
 {
-  bool done = false;
-  if (unlikely(!thread_has_within_reach(thread, &default_heap)))
-    return false;
-  thread_set_busy(thread);
-  if (likely(thread_has_within_reach(thread, &default_heap))) {
-    loaded_t *loaded = reached_magazine(thread, size_class);
-    done = likely(loaded->top != block) && MAGAZINE_PUSH(loaded, block);
-  }
-  thread_leave(thread);
-  return done;
+  return likely(thread_has_within_reach(thread, &default_heap)) && push_within_reach(thread, &default_heap, size_class, block);
 }
 
 /* The magazine is empty, the profile wants the block, or it has ended. NULL: heap_allocate() counts the request. */
@@ -323,18 +303,16 @@ NOINLINE size_t default_usable_size_slow(const void *block, const char *call)
   return block ? heap_usable_size(block, call) : 0;
 }
 
-NOINLINE BY_REGISTER void *default_aligned_alloc_slow(size_t alignment, size_t size, const char *call)
-{
-  if (alignment <= BLOCK_ALIGNMENT && default_heap.flags & HEAP_CACHED)
-    return default_alloc(size);
-  return heap_allocate(&default_heap, size, alignment, false, ORIGIN(call));
-}
-
 NOINLINE void *default_aligned_alloc_for(size_t alignment, size_t size, origin_t by)
 {
   if (alignment <= BLOCK_ALIGNMENT && default_heap.flags & HEAP_CACHED)
     return default_alloc(size);
   return heap_allocate(&default_heap, size, alignment, false, by);
+}
+
+NOINLINE BY_REGISTER void *default_aligned_alloc_slow(size_t alignment, size_t size, const char *call)
+{
+  return default_aligned_alloc_for(alignment, size, ORIGIN(call));
 }
 
 void *default_exhausted(const char *call) { return heap_exhausted(&default_heap, call, SIZE_MAX); }

@@ -6,7 +6,7 @@
 #include "misuse.h"
 #include "size_class.h"
 #include "space/class_map.h"
-#include "thread/magazines.h"
+#include "thread/caches.h"
 
 #include <string.h>
 
@@ -120,6 +120,37 @@ static inline __attribute__((always_inline)) size_t default_usable_size(const vo
   if (likely(c))
     return size_class_size(c);
   return default_usable_size_slow(block, call);
+}
+
+/* ---- heaps: the calling thread's cache of one, if its slot in the thread's record holds it ---- */
+
+static inline loaded_t *loaded_of(const thread_t *thread, const struct pool_heap *heap, size_t size_class)
+{
+  return &thread->cache_at[cache_slot_of(heap)]->of[size_class];
+}
+
+/* Pop and push for a heap whose magazines other threads may reach. The thread is busy from before it looks at the slot until it
+ * is done (caches.h). NULL, false: no magazine, or it is empty or full. */
+static inline void *pop_within_reach(thread_t *thread, const struct pool_heap *heap, size_t size_class)
+{
+  void *block = NULL;
+  thread_set_busy(thread);
+  if (likely(thread_has_within_reach(thread, heap)))
+    block = MAGAZINE_POP(loaded_of(thread, heap, size_class));
+  thread_leave(thread);
+  return block;
+}
+
+static inline bool push_within_reach(thread_t *thread, const struct pool_heap *heap, size_t size_class, void *block)
+{
+  bool done = false;
+  thread_set_busy(thread);
+  if (likely(thread_has_within_reach(thread, heap))) {
+    loaded_t *loaded = loaded_of(thread, heap, size_class);
+    done = likely(loaded->top != block) && MAGAZINE_PUSH(loaded, block);
+  }
+  thread_leave(thread);
+  return done;
 }
 
 #endif

@@ -20,11 +20,6 @@
 
 /* ---- the fast path: the calling thread's cache of the heap, if the heap's slot in its record holds it ---- */
 
-static inline loaded_t *loaded_of(const thread_t *thread, const heap_t *heap, size_t size_class)
-{
-  return &thread->cache_at[cache_slot_of(heap)]->of[size_class];
-}
-
 /* A missing heap is an argument that the caller can check. A destroyed heap is a misuse and ends the program. */
 COLD static void *no_heap(const heap_t *heap, const char *call)
 {
@@ -33,29 +28,7 @@ COLD static void *no_heap(const heap_t *heap, const char *call)
   return invalid(INVALID_HEAP_IS_NULL, (uintptr_t)call);
 }
 
-/* Pop and push for a heap whose magazines other threads may reach. The thread is busy from before it looks at the slot until it
- * is done (caches.h). NULL, false: no magazine, or it is empty or full. */
-static void *pop_within_reach(thread_t *thread, const heap_t *heap, size_t size_class)
-{
-  void *block = NULL;
-  thread_set_busy(thread);
-  if (likely(thread_has_within_reach(thread, heap)))
-    block = MAGAZINE_POP(loaded_of(thread, heap, size_class));
-  thread_leave(thread);
-  return block;
-}
-
-static bool push_within_reach(thread_t *thread, const heap_t *heap, void *block)
-{
-  bool done = false;
-  thread_set_busy(thread);
-  if (likely(thread_has_within_reach(thread, heap))) {
-    loaded_t *loaded = loaded_of(thread, heap, class_map_of_heap_block(block));
-    done = likely(loaded->top != block) && MAGAZINE_PUSH(loaded, block);
-  }
-  thread_leave(thread);
-  return done;
-}
+static bool is_live_or_error(const heap_t *heap, const char *call) { return heap_is_live(heap) || no_heap(heap, call); }
 
 /* A small heap has no magazines and a short path of its own. */
 NOINLINE BY_REGISTER static void *alloc_granules(heap_t *heap, size_t size, const char *call)
@@ -96,7 +69,8 @@ NOINLINE static void *alloc_slow(heap_t *heap, size_t size)
 static inline __attribute__((always_inline)) void free_slower(heap_t *heap, void *block, const char *call)
 {
   thread_t *thread = HAS_SYSTEM ? thread_self : NULL;
-  if (HAS_SYSTEM && likely(thread_has_within_reach(thread, heap) && push_within_reach(thread, heap, block)))
+  if (HAS_SYSTEM &&
+      likely(thread_has_within_reach(thread, heap) && push_within_reach(thread, heap, class_map_of_heap_block(block), block)))
     return;
   if (unlikely(!heap_is_live(heap)))
     no_heap(heap, call);
@@ -317,34 +291,19 @@ void pool_heap_reset(pool_heap_t *heap)
 
 size_t pool_heap_good_size(const pool_heap_t *heap, size_t size)
 {
-  if (heap_is_live(heap))
-    return heap_good_size(heap, size);
-  no_heap(heap, "pool_heap_good_size");
-  return 0;
+  return is_live_or_error(heap, "pool_heap_good_size") ? heap_good_size(heap, size) : 0;
 }
 
-size_t pool_heap_largest(pool_heap_t *heap)
-{
-  if (heap_is_live(heap))
-    return heap_largest(heap);
-  no_heap(heap, "pool_heap_largest");
-  return 0;
-}
+size_t pool_heap_largest(pool_heap_t *heap) { return is_live_or_error(heap, "pool_heap_largest") ? heap_largest(heap) : 0; }
 
 size_t pool_heap_trim(pool_heap_t *heap, size_t keep)
 {
-  if (heap_is_live(heap))
-    return heap_trim(heap, keep);
-  no_heap(heap, "pool_heap_trim");
-  return 0;
+  return is_live_or_error(heap, "pool_heap_trim") ? heap_trim(heap, keep) : 0;
 }
 
 bool pool_heap_set_budget(pool_heap_t *heap, size_t budget)
 {
-  if (heap_is_live(heap))
-    return heap_set_budget(heap, budget);
-  no_heap(heap, "pool_heap_set_budget");
-  return false;
+  return is_live_or_error(heap, "pool_heap_set_budget") && heap_set_budget(heap, budget);
 }
 
 typedef struct visitor {
@@ -360,25 +319,17 @@ static bool visit_walked(const walked_t *walked, void *context)
 
 bool pool_heap_walk(pool_heap_t *heap, pool_visit_fn *visit, void *context)
 {
-  if (heap_is_live(heap) && visit)
-    return heap_walk(heap, WALK_ALONE, visit_walked, &(visitor_t){visit, context});
-  if (!heap_is_live(heap))
-    no_heap(heap, "pool_heap_walk");
-  else
-    invalid(INVALID_VISIT_IS_NULL, (uintptr_t) "pool_heap_walk");
-  return false;
+  return is_live_or_error(heap, "pool_heap_walk") &&
+         (visit ? heap_walk(heap, WALK_ALONE, visit_walked, &(visitor_t){visit, context})
+                : !!invalid(INVALID_VISIT_IS_NULL, (uintptr_t) "pool_heap_walk"));
 }
 
 bool pool_heap_report(pool_heap_t *heap, int fd)
 {
-  if (!heap_is_live(heap)) {
-    no_heap(heap, "pool_heap_report");
+  if (!is_live_or_error(heap, "pool_heap_report"))
     return false;
-  }
-  if (!HAS_SYSTEM || !observer) {
-    invalid(INVALID_NEEDS_DEBUG, (uintptr_t) "pool_heap_report()");
-    return false;
-  }
+  if (!HAS_SYSTEM || !observer)
+    return invalid(INVALID_NEEDS_DEBUG, (uintptr_t) "pool_heap_report()");
   int error = observer->report(heap, fd);
   if (error)
     errno = error;

@@ -104,10 +104,8 @@ static void refuse_option(const char *key, const char *value)
 
 bool pool_option_set(const char *key, const char *value)
 {
-  if (key && value && !observer && option_needs_debug(key, value)) {
-    invalid(INVALID_NEEDS_DEBUG, (uintptr_t)option_known(key, &(const char *){NULL}));
-    return false;
-  }
+  if (key && value && !observer && option_needs_debug(key, value))
+    return invalid(INVALID_NEEDS_DEBUG, (uintptr_t)option_known(key, &(const char *){NULL}));
   bool set = option_set(key, value);
   if (!set)
     refuse_option(key, value);
@@ -118,24 +116,16 @@ bool pool_option_set(const char *key, const char *value)
 
 /* ---- profiles ---- */
 
-static bool no_debug_library(const char *call)
-{
-  invalid(INVALID_NEEDS_DEBUG, (uintptr_t)call);
-  return false;
-}
+static bool no_debug_library(const char *call) { return invalid(INVALID_NEEDS_DEBUG, (uintptr_t)call); }
 
 bool pool_profile_start(uint64_t sample_bytes)
 {
   uint64_t most = (uint64_t)1 << SAMPLE_BYTES_LOG2_MOST;
   if (!observer)
     return no_debug_library("pool_profile_start()");
-  if (sample_bytes > most) {
-    invalid(INVALID_SAMPLE_BYTES, (uintptr_t)(sample_bytes < UINTPTR_MAX ? sample_bytes : UINTPTR_MAX), (uintptr_t)most);
-    return false;
-  }
-  if (!manager_ready())
-    return done_or(ENOMEM);
-  return done_or(observer->profile_start(sample_bytes));
+  if (sample_bytes > most)
+    return invalid(INVALID_SAMPLE_BYTES, (uintptr_t)(sample_bytes < UINTPTR_MAX ? sample_bytes : UINTPTR_MAX), (uintptr_t)most);
+  return done_or(manager_ready() ? observer->profile_start(sample_bytes) : ENOMEM);
 }
 
 void pool_profile_stop(void)

@@ -20,10 +20,8 @@
 bool pool_heap_stats_sized(pool_heap_t *heap, pool_stats_t *stats, size_t size)
 {
   pool_stats_t own;
-  if (!heap || !stats) {
-    invalid(heap ? INVALID_STATS_IS_NULL : INVALID_HEAP_IS_NULL, (uintptr_t) "pool_heap_stats");
-    return false;
-  }
+  if (!heap || !stats)
+    return invalid(heap ? INVALID_STATS_IS_NULL : INVALID_HEAP_IS_NULL, (uintptr_t) "pool_heap_stats");
   if (!heap_is_live(heap))
     fatal_misuse("pool_heap_stats", heap, NOT_A_HEAP_TEXT);
   bool all = heap_is_default(heap);

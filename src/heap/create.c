@@ -184,8 +184,7 @@ static void give_memory(heap_t *heap)
   if (HAS_SYSTEM) {
     if (unlikely(os_tool.allocates))
       tool_end(heap);
-    if (heap_is_marked(heap))
-      heap_mark_guest(heap, GUEST_ENDS);
+    heap_mark_guest(heap, GUEST_ENDS);
     name_region(heap, NULL);
     region_give(heap);
   }

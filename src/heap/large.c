@@ -17,15 +17,10 @@ size_t spare_size_at_once = SPARE_SIZE_MOST;
 
 static void add_figure(size_t *to, ptrdiff_t by) { __atomic_fetch_add(to, (size_t)by, __ATOMIC_RELAXED); }
 
-static void count(heap_t *heap, ptrdiff_t blocks, ptrdiff_t bytes)
+void large_count(heap_t *heap, ptrdiff_t blocks, ptrdiff_t bytes, ptrdiff_t held)
 {
   add_figure(&heap->large_blocks, blocks);
   add_figure(&heap->large_bytes, bytes);
-}
-
-void large_count(heap_t *heap, ptrdiff_t blocks, ptrdiff_t bytes, ptrdiff_t held)
-{
-  count(heap, blocks, bytes);
   add_figure(&heap->large_held, held);
 }
 
@@ -62,8 +57,7 @@ static run_t *take_run(heap_t *heap, size_t size, size_t alignment)
   set_size(run, usable_of(run, size));
   run->entry = NULL;
   link_run(heap, run);
-  add_figure(&heap->large_held, (ptrdiff_t)run_bytes(run));
-  count(heap, 1, (ptrdiff_t)run->size);
+  large_count(heap, 1, (ptrdiff_t)run->size, (ptrdiff_t)run_bytes(run));
   run_become(run, RUN_LARGE, heap);
   return run;
 }
@@ -86,11 +80,9 @@ static void tick_region(heap_t *heap)
 static void give_run(heap_t *heap, run_t *run, bool is_live)
 {
   INSIDE_GATE(GATE_LARGE);
-  if (is_live)
-    count(heap, -1, -(ptrdiff_t)run->size);
+  large_count(heap, is_live ? -1 : 0, is_live ? -(ptrdiff_t)run->size : 0, -(ptrdiff_t)run_bytes(run));
   observe_end(run->entry, run->start);
   unlink_run(heap, run);
-  add_figure(&heap->large_held, -(ptrdiff_t)run_bytes(run));
   space_give_charged(heap->space, &heap->budget, run);
 }
 
@@ -121,9 +113,8 @@ bool large_resize_run(heap_t *heap, run_t *run, size_t size)
     }
     budget_note_peak(&heap->budget);
   }
-  add_figure(&heap->large_held, (ptrdiff_t)(units << UNIT_LOG2) - (ptrdiff_t)(had << UNIT_LOG2));
   size = usable_of(run, size);
-  count(heap, 0, (ptrdiff_t)(size - run->size));
+  large_count(heap, 0, (ptrdiff_t)(size - run->size), (ptrdiff_t)(units << UNIT_LOG2) - (ptrdiff_t)(had << UNIT_LOG2));
   set_size(run, size);
   return true;
 }
@@ -149,8 +140,7 @@ run_t *large_move_run(heap_t *heap, run_t *run, size_t size)
   budget_note_peak(&heap->budget);
   set_size(moved, usable_of(moved, size));
   moved->entry = entry;
-  add_figure(&heap->large_held, (ptrdiff_t)more);
-  count(heap, 0, (ptrdiff_t)(moved->size - had));
+  large_count(heap, 0, (ptrdiff_t)(moved->size - had), (ptrdiff_t)more);
   run_become(moved, RUN_LARGE, heap);
   return moved;
 }
@@ -178,8 +168,7 @@ static void *take_huge(heap_t *heap, size_t size, size_t alignment, block_past_t
     return NULL;
   }
   budget_note_peak(&heap->budget);
-  add_figure(&heap->large_held, (ptrdiff_t)bytes);
-  count(heap, 1, (ptrdiff_t)bytes);
+  large_count(heap, 1, (ptrdiff_t)bytes, (ptrdiff_t)bytes);
   *past = zeroed ? BLOCK_ZEROED : BLOCK_FRESH;
   os_name(huge_start(huge), bytes, heap->name);
   return huge_start(huge);
@@ -189,8 +178,7 @@ void large_give_huge(heap_t *heap, huge_t *huge)
 {
   size_t bytes = huge_size(huge);
   INSIDE_GATE(GATE_LARGE);
-  count(heap, -1, -(ptrdiff_t)bytes);
-  add_figure(&heap->large_held, -(ptrdiff_t)bytes);
+  large_count(heap, -1, -(ptrdiff_t)bytes, -(ptrdiff_t)bytes);
   observe_end(huge->entry, huge_block(huge));
   huge_give(huge);
   budget_discharge(&heap->budget, bytes);
@@ -208,8 +196,7 @@ bool large_resize_huge(heap_t *heap, huge_t *huge, size_t size, bool may_move)
   if (max_size(had, bytes) > has)
     budget_discharge(&heap->budget, max_size(had, bytes) - has);
   budget_note_peak(&heap->budget);
-  add_figure(&heap->large_held, (ptrdiff_t)(has - had));
-  count(heap, 0, (ptrdiff_t)(has - had));
+  large_count(heap, 0, (ptrdiff_t)(has - had), (ptrdiff_t)(has - had));
   return done;
 }
 
@@ -301,7 +288,7 @@ static void count_spare(spares_t *spares, size_t blocks, size_t bytes)
 void large_fold_figures(thread_t *thread)
 {
   spares_t *spares = &thread->spares;
-  count(&default_heap, (ptrdiff_t)spares->live_blocks, (ptrdiff_t)spares->live_bytes);
+  large_count(&default_heap, (ptrdiff_t)spares->live_blocks, (ptrdiff_t)spares->live_bytes, 0);
   count_spare(spares, -spares->live_blocks, -spares->live_bytes);
 }
 

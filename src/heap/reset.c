@@ -46,12 +46,10 @@ static bool wipe_visited(const walked_t *walked, void *context)
 /* The index of granules is not cleared at the end of the heap. Only checked blocks still get their pattern. */
 static void end_blocks_of_region(heap_t *heap, bool for_good)
 {
-  if (heap_is_marked(heap))
-    heap_mark_guest(heap, GUEST_IS_RESET);
+  heap_mark_guest(heap, GUEST_IS_RESET);
   if (heap_has_granules(heap) && (!for_good || heap_is_checked(heap)))
     granular_end_blocks(heap);
-  if (heap_is_marked(heap))
-    heap_mark_guest(heap, GUEST_WAS_RESET);
+  heap_mark_guest(heap, GUEST_WAS_RESET);
 }
 
 /* The order matters. Object pools have records in blocks of the heap, so they end first. The wipe needs to know which blocks
