@@ -27,7 +27,7 @@ bool pool_heap_stats_sized(pool_heap_t *heap, pool_stats_t *stats, size_t size)
   bool all = heap_is_default(heap);
   if (all)
     lock_acquire(&heaps_lock);
-  heap_figures(heap, &own);
+  heap_figures(heap, false, &own);
   if (all)
     lock_release(&heaps_lock);
   grown_give(stats, size, &own, sizeof own);
@@ -91,7 +91,7 @@ static uint64_t figure_of(const pool_stats_t *stats, const figure_t *figure)
 static void write_heap(text_t *text, heap_t *heap)
 {
   pool_stats_t s;
-  heap_figures_beside(heap, &s);
+  heap_figures(heap, true, &s);
   text_string(text, "{\"name\":");
   text_quoted(text, heap->name);
   for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)

@@ -29,12 +29,13 @@ static size_t granular_largest(heap_t *heap, size_t *longest)
 
 /* granular_largest() for a question about all heaps, approximately. The pages at both ends of a stretch may be paid for
  * already; those between are not. */
-static size_t granular_largest_beside(heap_t *heap)
+static size_t granular_largest_beside(heap_t *heap, size_t *longest)
 {
   const size_t ends = (size_t)2 * GRANULE_PAGE << GRANULE_LOG2;
-  size_t longest = granules_longest_beside(&heap->region.granules), room = granular_room(heap);
+  size_t granules = granules_longest_beside(&heap->region.granules), room = granular_room(heap);
   room = room < SIZE_MAX - ends ? room + ends : room;
-  return longest < GRANULES_LEAST ? 0 : min_size(longest << GRANULE_LOG2, room);
+  *longest = granules << GRANULE_LOG2;
+  return granules < GRANULES_LEAST ? 0 : min_size(*longest, room);
 }
 
 /* Bytes of live blocks, of their pages, and of free granules. Kept blocks are free, but their pages are held. The words are
@@ -262,10 +263,12 @@ static size_t largest_in_process(heap_t *heap, size_t room)
 }
 
 /* Returns the largest request that would succeed. *longest is the longest free piece of granules: the largest request may be
- * smaller by a head, and by what the budget cannot pay. */
-static size_t largest_now(heap_t *heap, size_t *longest)
+ * smaller by a head, and by what the budget cannot pay. `beside`: approximately, for a question about all heaps. */
+static size_t largest_now(heap_t *heap, bool beside, size_t *longest)
 {
-  size_t largest = heap_has_granules(heap) ? granular_largest(heap, longest) : 0, room = budget_room(&heap->budget);
+  size_t largest = 0, room = budget_room(&heap->budget);
+  if (heap_has_granules(heap))
+    largest = beside ? granular_largest_beside(heap, longest) : granular_largest(heap, longest);
   if (heap_may_be_apart(heap) && heap->apart_source)
     return heap->apart_source->largest(min_size(room, PTRDIFF_MAX - 2 * UNIT));
   if (!heap_has_granules(heap) && heap_own_arena(heap))
@@ -282,21 +285,14 @@ size_t heap_largest(heap_t *heap)
     heads->release_withheld(heap, "pool_heap_largest");
   if (heap_has_granules(heap))
     granular_drain(heap);
-  return largest_now(heap, &longest);
+  return largest_now(heap, false, &longest);
 }
 
-static void set_fragmentation(pool_stats_t *stats, const heap_t *heap, size_t longest)
+static void add_fragmentation(pool_stats_t *stats, heap_t *heap, bool beside)
 {
-  size_t free = granular_figures(heap).free_bytes;
+  size_t longest = 0, free = heap_has_granules(heap) ? granular_figures(heap).free_bytes : 0;
+  stats->largest_free = largest_now(heap, beside, &longest);
   stats->fragmentation = free ? (unsigned)(1000 - (uint64_t)min_size(longest, free) * 1000 / free) : 0;
-}
-
-static void add_fragmentation(pool_stats_t *stats, heap_t *heap)
-{
-  size_t longest = 0;
-  stats->largest_free = largest_now(heap, &longest);
-  if (heap_has_granules(heap))
-    set_fragmentation(stats, heap, longest);
 }
 
 /* Splits idle bytes into free and returned ones: some idle blocks and units have no pages behind them. */
@@ -318,7 +314,7 @@ static void add_backing(pool_stats_t *stats, heap_t *heap)
                         stats->metadata_bytes + stats->children_bytes;
 }
 
-static void add_all(pool_stats_t *stats, heap_t *heap)
+void heap_figures(heap_t *heap, bool beside, pool_stats_t *stats)
 {
   *stats = (pool_stats_t){.budget = budget_limit(&heap->budget), .held_bytes = budget_held(&heap->budget)};
   add_bins(stats, heap);
@@ -332,24 +328,5 @@ static void add_all(pool_stats_t *stats, heap_t *heap)
   stats->overflowed_count = __atomic_load_n(&heap->overflowed_count, __ATOMIC_RELAXED);
   stats->purged_bytes = __atomic_load_n(&heap->purged_bytes, __ATOMIC_RELAXED);
   add_backing(stats, heap);
-}
-
-void heap_figures(heap_t *heap, pool_stats_t *stats)
-{
-  add_all(stats, heap);
-  add_fragmentation(stats, heap);
-}
-
-void heap_figures_beside(heap_t *heap, pool_stats_t *stats)
-{
-  add_all(stats, heap);
-  if (!heap_has_granules(heap)) {
-    add_fragmentation(stats, heap);
-    return;
-  }
-  size_t largest = granular_largest_beside(heap);
-  stats->largest_free = heap_is_headed(heap) ? largest - min_size(largest, HEAD_BYTES) : largest;
-  if (granular_may_leave(heap))
-    stats->largest_free = max_size(stats->largest_free, largest_in_process(heap, budget_room(&heap->budget)));
-  set_fragmentation(stats, heap, granules_longest_beside(&heap->region.granules) << GRANULE_LOG2);
+  add_fragmentation(stats, heap, beside);
 }

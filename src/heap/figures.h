@@ -7,12 +7,10 @@
 #include "heap/heap.h"
 #include <tidepool/stats.h>
 
-/* pool_heap_stats(). Changes nothing. The caller holds heaps_lock for the default heap. */
-void heap_figures(heap_t *heap, pool_stats_t *stats);
-
-/* heap_figures() for a question about all heaps, under heaps_lock. They are approximate if the owner of a single-threaded heap
- * is at work. The largest request of a small heap is the longest free piece between its blocks, kept ones included. */
-void heap_figures_beside(heap_t *heap, pool_stats_t *stats);
+/* pool_heap_stats(). Changes nothing. The caller holds heaps_lock for the default heap. `beside`: for a question about all
+ * heaps, under heaps_lock. The figures are then approximate if the owner of a single-threaded heap is at work, and the largest
+ * request of a small heap is the longest free piece between its blocks, kept ones included. */
+void heap_figures(heap_t *heap, bool beside, pool_stats_t *stats);
 
 /* pool_heap_largest(): gives kept and quarantined blocks back first. */
 size_t heap_largest(heap_t *heap);

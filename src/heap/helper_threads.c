@@ -129,12 +129,10 @@ static int begin_thread(void)
 
 int background_start(void)
 {
-  lock_acquire(&background_lock);
+  LOCKED(&background_lock);
   begun = true;
   helpers_take_due(HELPER_BACKGROUND); /* or calls by pthread_create() would come here again */
-  int error = background_runs ? 0 : begin_thread();
-  lock_release(&background_lock);
-  return error;
+  return background_runs ? 0 : begin_thread();
 }
 
 static bool end_thread_within(unsigned most_ms)
@@ -150,12 +148,11 @@ static bool end_thread_within(unsigned most_ms)
 
 void background_stop(void)
 {
-  lock_acquire(&background_lock);
+  LOCKED(&background_lock);
   begun = true;
   helpers_take_due(HELPER_BACKGROUND);
   if (background_runs)
     end_thread_within(END_NEVER_MS);
-  lock_release(&background_lock);
 }
 
 static void begin_or_warn(void)
