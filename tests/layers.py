@@ -25,7 +25,7 @@ LAYERS = [
     ("bin", ["slab", "magazine", "depot", "types", "due", "slabs", "slab_sizes", "bin", "ask"]),
     ("thread", ["allowance", "magazines", "readers", "types", "caches", "thread"]),
     ("heap", ["types", "debug_hooks", "heap", "life", "invalid", "granular",
-              "large", "apart", "locate", "figures", "helper_threads", "tick",
+              "large", "block_source", "locate", "figures", "helper_threads", "tick",
               "fork", "startup", "blocks", "exhausted", "reallocate", "walk", "reset", "region", "options", "create"]),
     ("object_pool", ["types", "object_misuse", "watch", "array", "cache", "hooks", "registry", "capacity", "find", "get",
                      "put", "create"]),

@@ -46,14 +46,14 @@ static inline __attribute__((always_inline)) bool push_counted(thread_t *thread,
 }
 
 /* Pop and push for a default heap within reach. */
-static void *pop_reached(thread_t *thread, size_t size)
+static void *pop_default_within_reach(thread_t *thread, size_t size)
 {
   if (unlikely(size > SIZE_CACHED || !thread_has_within_reach(thread, &default_heap)))
     return NULL;
   return pop_within_reach(thread, &default_heap, size_class_cached(size));
 }
 
-static bool push_reached(thread_t *thread, size_t size_class, void *block)
+static bool push_default_within_reach(thread_t *thread, size_t size_class, void *block)
 {
   return likely(thread_has_within_reach(thread, &default_heap)) && push_within_reach(thread, &default_heap, size_class, block);
 }
@@ -71,14 +71,15 @@ static void *refill_counted(thread_t *thread, size_t size)
 
 NOINLINE static void *alloc_by_heap(thread_t *thread, size_t size, const void *caller)
 {
-  void *block = thread->counts && !(default_heap.flags & HEAP_REACHED) ? refill_counted(thread, size) : NULL;
+  void *block = thread->counts && !(default_heap.flags & HEAP_WITHIN_REACH) ? refill_counted(thread, size) : NULL;
   return block ? block : heap_allocate(&default_heap, size, 1, false, ORIGIN_AT(fatal_alloc_call, caller));
 }
 
 /* The first attempt serves most blocks of a thread that counts. heap_allocate() brings up what is missing. */
 NOINLINE static void *alloc_unready(thread_t *thread, size_t size, const void *caller)
 {
-  void *block = manager_is_up() && default_heap.flags & HEAP_REACHED ? pop_reached(thread, size) : pop_counted(thread, size);
+  void *block = manager_is_up() && default_heap.flags & HEAP_WITHIN_REACH ? pop_default_within_reach(thread, size)
+                                                                          : pop_counted(thread, size);
   if (likely(block))
     return block;
   return alloc_by_heap(thread, size, caller);
@@ -125,7 +126,7 @@ NOINLINE void *default_alloc_for(size_t size, origin_t by)
   return heap_allocate(&default_heap, size, 1, false, by);
 }
 
-/* Zeroes cached blocks here. Other blocks may be zero already, which heap_allocate() knows. A block apart has class 0. */
+/* Zeroes cached blocks here. Other blocks may be zero already, which heap_allocate() knows. A standalone block has class 0. */
 static inline __attribute__((always_inline)) void *zalloc_slow(size_t size, const char *call)
 {
   if (size > SIZE_CACHED || !manager_ready() || !(default_heap.flags & HEAP_CACHED))
@@ -198,8 +199,8 @@ NOINLINE static void free_overflowing(void *block, const char *call, thread_t *t
 
 NOINLINE static void free_unready(void *block, const char *call, thread_t *thread, size_t c)
 {
-  if (default_heap.flags & HEAP_REACHED) {
-    if (unlikely(!push_reached(thread, c, block)))
+  if (default_heap.flags & HEAP_WITHIN_REACH) {
+    if (unlikely(!push_default_within_reach(thread, c, block)))
       free_of_no_class(block, call, thread);
   } else if (unlikely(!push_counted(thread, c, block))) {
     free_overflowing(block, call, thread, c);
@@ -244,8 +245,8 @@ NOINLINE static void *take_at_hand(thread_t *thread, size_t size, size_t size_cl
 {
   if (likely(thread_is_ready(thread)))
     return is_counted_or_drawn() ? NULL : refill(thread, size_class);
-  if (default_heap.flags & HEAP_REACHED)
-    return pop_reached(thread, size);
+  if (default_heap.flags & HEAP_WITHIN_REACH)
+    return pop_default_within_reach(thread, size);
   if (!thread->counts)
     return NULL;
   void *block = pop_counted(thread, size);

@@ -221,9 +221,9 @@ COLD static void *retry_nothrow(size_t size, size_t alignment, nothrow_form_t fo
 #endif
 #define DECLARE_BASE(result, name, parameters) \
   EXPORT result name parameters; \
-  extern __typeof__(&name) const reached##name __attribute__((visibility("hidden"))); \
-  __asm__(".pushsection .data.rel.ro.reached,\"aw\"\n\t.balign 8\n\t.hidden reached" #name "\n\t.globl reached" #name \
-          "\nreached" #name ":\n\t" POINTER_WORD #name "\n\t.popsection"); \
+  extern __typeof__(&name) const resolved##name __attribute__((visibility("hidden"))); \
+  __asm__(".pushsection .data.rel.ro.resolved,\"aw\"\n\t.balign 8\n\t.hidden resolved" #name "\n\t.globl resolved" #name \
+          "\nresolved" #name ":\n\t" POINTER_WORD #name "\n\t.popsection"); \
   extern __typeof__(name) our##name __attribute__((alias(#name), visibility("hidden")))
 
 DECLARE_BASE(void *, _Znwm, (size_t size));
@@ -235,8 +235,8 @@ DECLARE_BASE(void, _ZdaPv, (void *block));
 DECLARE_BASE(void, _ZdlPvSt11align_val_t, (void *block, size_t alignment));
 DECLARE_BASE(void, _ZdaPvSt11align_val_t, (void *block, size_t alignment));
 
-#define REACHED(name) reached##name
-#define IS_OURS(name) likely(REACHED(name) == our##name)
+#define RESOLVED(name) resolved##name
+#define IS_OURS(name)  likely(RESOLVED(name) == our##name)
 
 /* Forms defined by others do the same as those, unless one was replaced. Arrays are marked, and known sizes passed on. */
 #define DELETE       "operator delete"
@@ -245,15 +245,15 @@ DECLARE_BASE(void, _ZdaPvSt11align_val_t, (void *block, size_t alignment));
 #define FREE(block)       default_free(block, DELETE)
 #define FREE_ARRAY(block) default_free(block, DELETE_ARRAY)
 
-#define FREE_OR(free, block)       (IS_OURS(_ZdlPv) ? free : REACHED(_ZdlPv)(block))
+#define FREE_OR(free, block)       (IS_OURS(_ZdlPv) ? free : RESOLVED(_ZdlPv)(block))
 #define DELETE_SINGLE(block)       FREE_OR(FREE(block), block)
 #define DELETE_OF_ARRAY(block)     FREE_OR(FREE_ARRAY(block), block)
-#define DELETE_ANY_ARRAY(block)    (IS_OURS(_ZdaPv) ? DELETE_OF_ARRAY(block) : REACHED(_ZdaPv)(block))
+#define DELETE_ANY_ARRAY(block)    (IS_OURS(_ZdaPv) ? DELETE_OF_ARRAY(block) : RESOLVED(_ZdaPv)(block))
 #define DELETE_SINGLE_SIZED(block) FREE_OR(default_free_sized(block, size, DELETE), block)
 #define DELETE_ARRAY_SIZED(block) \
-  (IS_OURS(_ZdaPv) ? FREE_OR(default_free_sized(block, size, DELETE_ARRAY), block) : REACHED(_ZdaPv)(block))
+  (IS_OURS(_ZdaPv) ? FREE_OR(default_free_sized(block, size, DELETE_ARRAY), block) : RESOLVED(_ZdaPv)(block))
 
-#define OURS_OR(name, act, ...)            (IS_OURS(name) ? act : REACHED(name)(__VA_ARGS__))
+#define OURS_OR(name, act, ...)            (IS_OURS(name) ? act : RESOLVED(name)(__VA_ARGS__))
 #define ALIGNED_FREE_OR(free, block)       OURS_OR(_ZdlPvSt11align_val_t, free, block, alignment)
 #define ALIGNED_ARRAY_OR(act, block)       OURS_OR(_ZdaPvSt11align_val_t, act, block, alignment)
 #define DELETE_ALIGNED_SINGLE(block)       ALIGNED_FREE_OR(FREE(block), block)
@@ -277,9 +277,9 @@ COLD static void *call_replaced(size_t size, size_t alignment, nothrow_form_t fo
     block = call_runtimes_own(own, size, alignment);
     handed_over.depth--;
   } else if (alignment) {
-    block = is_array ? REACHED(_ZnamSt11align_val_t)(size, alignment) : REACHED(_ZnwmSt11align_val_t)(size, alignment);
+    block = is_array ? RESOLVED(_ZnamSt11align_val_t)(size, alignment) : RESOLVED(_ZnwmSt11align_val_t)(size, alignment);
   } else {
-    block = is_array ? REACHED(_Znam)(size) : REACHED(_Znwm)(size);
+    block = is_array ? RESOLVED(_Znam)(size) : RESOLVED(_Znwm)(size);
   }
   return block;
 }
@@ -322,10 +322,10 @@ typedef const void *nothrow_t;
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 DEFINE_NEW(_Znwm, (size_t size), 0)
-DEFINE_ARRAY_NEW(_Znam, (size_t size), 0, _Znwm, REACHED(_Znwm)(size))
+DEFINE_ARRAY_NEW(_Znam, (size_t size), 0, _Znwm, RESOLVED(_Znwm)(size))
 DEFINE_NEW(_ZnwmSt11align_val_t, (size_t size, size_t alignment), alignment)
 DEFINE_ARRAY_NEW(_ZnamSt11align_val_t, (size_t size, size_t alignment), alignment, _ZnwmSt11align_val_t,
-                 REACHED(_ZnwmSt11align_val_t)(size, alignment))
+                 RESOLVED(_ZnwmSt11align_val_t)(size, alignment))
 
 DEFINE_NOTHROW_NEW(_ZnwmRKSt9nothrow_t, (size_t size, nothrow_t tag), 0, SINGLE, IS_OURS(_Znwm))
 DEFINE_NOTHROW_NEW(_ZnamRKSt9nothrow_t, (size_t size, nothrow_t tag), 0, ARRAY, IS_OURS(_Znam) && IS_OURS(_Znwm))

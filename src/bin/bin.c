@@ -285,7 +285,7 @@ static bool due_ends(bin_t *bin)
 /* The bin may have ended meanwhile. A region is ticked with its bins, which stay due as long as it has work. */
 static size_t tick_due(bin_t *bin, size_t calls, uint64_t now_ms)
 {
-  if (bin->space->fixed && bin->space->purgeable)
+  if (bin->space->own_arena && bin->space->purgeable)
     space_tick_region(bin->space, now_ms);
   closure_acquire(LOCKS_OF_BINS, &bin->lock);
   if (!bin->ended) {

@@ -39,39 +39,36 @@ static guard_area_t *guard_area_around(const void *address)
 
 /* ---- canaries ---- */
 
-static char *pages_end(const huge_apart_t *apart)
-{
-  return huge_start(&apart->huge) + (apart->asked ? huge_size(&apart->huge) : 0);
-}
+static char *pages_end(const huge_standalone_t *of) { return huge_start(&of->huge) + (of->asked ? huge_size(&of->huge) : 0); }
 
-static void write_canaries(const huge_apart_t *apart)
+static void write_canaries(const huge_standalone_t *of)
 {
-  char *end = apart_block(apart) + apart->asked;
-  if (!apart->asked)
+  char *end = standalone_block(of) + of->asked;
+  if (!of->asked)
     return;
-  memset(huge_start(&apart->huge), CANARY, (size_t)(apart_block(apart) - huge_start(&apart->huge)));
-  memset(end, CANARY, (size_t)(pages_end(apart) - end));
+  memset(huge_start(&of->huge), CANARY, (size_t)(standalone_block(of) - huge_start(&of->huge)));
+  memset(end, CANARY, (size_t)(pages_end(of) - end));
 }
 
-static _Noreturn void say_damage(const huge_apart_t *apart, const char *call, const char *what, ptrdiff_t offset)
+static _Noreturn void say_damage(const huge_standalone_t *of, const char *call, const char *what, ptrdiff_t offset)
 {
-  const guard_area_place_t *place = guard_area_place_at(guard_area_around(apart_block(apart)), apart_block(apart), false);
+  const guard_area_place_t *place = guard_area_place_at(guard_area_around(standalone_block(of)), standalone_block(of), false);
   fatal_say_places(&(frames_told_t){place->allocated, place->allocated_count}, &(frames_told_t){0});
-  fatal_damage(call, apart_block(apart), what, offset, apart->huge.owner, apart->asked);
+  fatal_damage(call, standalone_block(of), what, offset, of->huge.owner, of->asked);
 }
 
 /* The wrong byte nearest to the block points to the culprit. */
-READS_BESIDE_OWNER static void verify_canaries_of(const huge_apart_t *apart, const char *call)
+READS_BESIDE_OWNER static void verify_canaries_of(const huge_standalone_t *of, const char *call)
 {
-  const char *block = apart_block(apart), *end = block + apart->asked;
-  if (!apart->asked)
+  const char *block = standalone_block(of), *end = block + of->asked;
+  if (!of->asked)
     return;
-  for (const char *at = block; at > huge_start(&apart->huge); at--)
+  for (const char *at = block; at > huge_start(&of->huge); at--)
     if (unlikely((unsigned char)at[-1] != CANARY))
-      say_damage(apart, call, BEFORE_ITS_BEGINNING, at - 1 - block);
-  for (const char *at = end; at < pages_end(apart); at++)
+      say_damage(of, call, BEFORE_ITS_BEGINNING, at - 1 - block);
+  for (const char *at = end; at < pages_end(of); at++)
     if (unlikely((unsigned char)*at != CANARY))
-      say_damage(apart, call, PAST_ITS_END, at - block);
+      say_damage(of, call, PAST_ITS_END, at - block);
 }
 
 /* ---- the source of blocks ---- */
@@ -91,59 +88,59 @@ static void note_owner(guard_area_place_t *place, const heap_t *heap)
   place->name[GUARD_AREA_NAME_SIZE - 1] = '\0';
 }
 
-static bool take_of(guard_area_t *area, huge_apart_t *apart, const heap_t *heap, size_t size, size_t alignment, bool *zeroed)
+static bool take_of(guard_area_t *area, huge_standalone_t *of, const heap_t *heap, size_t size, size_t alignment, bool *zeroed)
 {
   guard_area_place_t *place = guard_area_begin(area) ? guard_area_take(area, size, alignment) : NULL;
   if (!place)
     return false;
   note_owner(place, heap);
-  place->allocated_count = keep_frames(place->allocated, apart->stack);
-  apart->huge.range = (range_t){.start = (uintptr_t)guard_area_pages(area, place), .size = guard_area_pages_bytes(place)};
-  apart->offset = (size_t)(place->block - huge_start(&apart->huge));
-  apart->asked = size;
+  place->allocated_count = keep_frames(place->allocated, of->stack);
+  of->huge.range = (range_t){.start = (uintptr_t)guard_area_pages(area, place), .size = guard_area_pages_bytes(place)};
+  of->offset = (size_t)(place->block - huge_start(&of->huge));
+  of->asked = size;
   *zeroed = true;
-  write_canaries(apart);
+  write_canaries(of);
   return true;
 }
 
 /* No question finds the block any more, and no other thread can free it. */
-static void give_to(guard_area_t *area, const huge_apart_t *apart, const char *call)
+static void give_to(guard_area_t *area, const huge_standalone_t *of, const char *call)
 {
-  guard_area_place_t *place = guard_area_place_at(area, apart_block(apart), false);
-  verify_canaries_of(apart, call);
-  place->freed_count = keep_frames(place->freed, apart->stack);
+  guard_area_place_t *place = guard_area_place_at(area, standalone_block(of), false);
+  verify_canaries_of(of, call);
+  place->freed_count = keep_frames(place->freed, of->stack);
   guard_area_give(area, place);
 }
 
-static bool take_guarded(huge_apart_t *apart, const heap_t *heap, size_t size, size_t alignment, bool *zeroed)
+static bool take_guarded(huge_standalone_t *of, const heap_t *heap, size_t size, size_t alignment, bool *zeroed)
 {
-  return take_of(&guarded, apart, heap, size, alignment, zeroed);
+  return take_of(&guarded, of, heap, size, alignment, zeroed);
 }
 
-static void give_guarded(const huge_apart_t *apart, const char *call) { give_to(&guarded, apart, call); }
+static void give_guarded(const huge_standalone_t *of, const char *call) { give_to(&guarded, of, call); }
 
-static bool take_sampled(huge_apart_t *apart, const heap_t *heap, size_t size, size_t alignment, bool *zeroed)
+static bool take_sampled(huge_standalone_t *of, const heap_t *heap, size_t size, size_t alignment, bool *zeroed)
 {
   size_t bytes = guard_area_bytes(size, alignment);
   bool done = __atomic_add_fetch(&sampled_bytes, bytes, __ATOMIC_RELAXED) <= SAMPLED_MEMORY_MOST &&
-              take_of(&sampled, apart, heap, size, alignment, zeroed);
+              take_of(&sampled, of, heap, size, alignment, zeroed);
   if (!done)
     __atomic_sub_fetch(&sampled_bytes, bytes, __ATOMIC_RELAXED);
   return done;
 }
 
-static void give_sampled(const huge_apart_t *apart, const char *call)
+static void give_sampled(const huge_standalone_t *of, const char *call)
 {
-  give_to(&sampled, apart, call);
-  __atomic_sub_fetch(&sampled_bytes, huge_size(&apart->huge), __ATOMIC_RELAXED);
+  give_to(&sampled, of, call);
+  __atomic_sub_fetch(&sampled_bytes, huge_size(&of->huge), __ATOMIC_RELAXED);
 }
 
 /* The pages stay. The bytes behind the new end become canary, which is verified at the free. */
-static void shorten(const huge_apart_t *apart, size_t size, const char *call)
+static void shorten(const huge_standalone_t *of, size_t size, const char *call)
 {
-  verify_canaries_of(apart, call);
-  memset(apart_block(apart) + size, CANARY, apart->asked - size);
-  guard_area_place_at(guard_area_around(apart_block(apart)), apart_block(apart), false)->size = size;
+  verify_canaries_of(of, call);
+  memset(standalone_block(of) + size, CANARY, of->asked - size);
+  guard_area_place_at(guard_area_around(standalone_block(of)), standalone_block(of), false)->size = size;
 }
 
 static size_t largest_guarded(size_t bytes) { return round_down(bytes, os_page_size()); }
@@ -165,7 +162,7 @@ static void take_stack(const void *from, os_stack_t *stack)
     .verify = verify_canaries_of, .take_stack = take_stack \
   }
 
-const apart_source_t guard_pages_source = SOURCE(take_guarded, give_guarded),
+const block_source_t guard_pages_source = SOURCE(take_guarded, give_guarded),
                      sampled_source = SOURCE(take_sampled, give_sampled);
 
 /* ---- questions ---- */
@@ -253,7 +250,7 @@ void guard_pages_begin(heap_t *heap)
     guarded.live_most =
       (uint32_t)min_size((most - min_size(os_mappings_now(), most)) / MAPPINGS_OF * MAPPINGS_PART + 1, UINT32_MAX / 2);
   heap->flags |= POOL_HEAP_CHECKED;
-  apart_begin(heap, &guard_pages_source);
+  standalone_begin(heap, &guard_pages_source);
   os_watch_faults(say_fault);
 }
 
@@ -313,5 +310,5 @@ void *sample_take(heap_t *heap, request_t *r)
   if (r->size > SAMPLED_SIZE_MOST || !sample_is_affordable())
     return NULL;
   os_watch_faults(say_fault);
-  return apart_take(heap, &sampled_source, r, r->size);
+  return standalone_take(heap, &sampled_source, r, r->size);
 }

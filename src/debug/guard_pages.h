@@ -9,10 +9,10 @@
 #ifndef GUARD_PAGES_H
 #define GUARD_PAGES_H
 
-#include "heap/apart.h"
+#include "heap/block_source.h"
 #include "misuse.h"
 
-extern const apart_source_t guard_pages_source, sampled_source;
+extern const block_source_t guard_pages_source, sampled_source;
 
 /* Guards the blocks of a new heap. Not for heaps with a region: a budget may allow nothing beside it. */
 void guard_pages_begin(heap_t *heap);

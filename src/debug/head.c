@@ -367,7 +367,7 @@ void head_verify_returned(headed_t at)
   verify_pattern(&at, &head);
 }
 
-void head_settle(headed_t at)
+void head_drop(headed_t at)
 {
   verify_pattern(&at, head_of(at.start));
   if (!at.in_granules)

@@ -53,7 +53,7 @@ bool head_is_linked(const char *start, const char *next);
 size_t head_usable(const char *start);
 
 /* Verifies a closed block whose memory will belong to no block, after head_verify_head(). Granules lose the head, too. */
-void head_settle(headed_t at);
+void head_drop(headed_t at);
 
 /* Reads a head. Its owner may be writing it. */
 head_look_t head_look(const char *start, size_t usable);

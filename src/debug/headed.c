@@ -2,7 +2,7 @@
  * Implements heap/debug_hooks.h: heaps whose blocks have heads. */
 #include "debug/head.h"
 #include "debug/quarantine.h"
-#include "heap/apart.h"
+#include "heap/block_source.h"
 #include "heap/blocks.h"
 #include "heap/granular.h"
 #include "heap/walk.h"
@@ -13,14 +13,14 @@
 
 /* ---- allocation ---- */
 
-/* A block apart has no head; its record has the kind and the site. */
+/* A standalone block has no head; its record has the kind and the site. */
 static void *open_block(void *block, request_t *r)
 {
   if (HAS_SYSTEM && unlikely(settings.sites > 1))
     os_load_stacks(); /* the program's start may have been too early */
   site_t site = site_of(origin_caller(r->by));
-  if (HAS_SYSTEM && r->apart) {
-    huge_apart_note(block, (uint8_t)kind_allocated_by(r->by.call), site);
+  if (HAS_SYSTEM && r->standalone) {
+    huge_standalone_note(block, (uint8_t)kind_allocated_by(r->by.call), site);
     return block;
   }
   headed_t at = {
@@ -67,7 +67,7 @@ static void give_headed(const located_t *at, origin_t by)
 {
   if (heap_is_checked(at->heap))
     verify_kind(at, by.call);
-  if (located_is_apart(at)) {
+  if (located_is_standalone(at)) {
     if (at->heap->flags & POOL_HEAP_ZERO_ON_FREE)
       heap_wipe(at, at->start, at->size);
     heap_give_uncached(at, by.call);

@@ -66,24 +66,24 @@ static size_t pages_bytes(size_t size, size_t alignment)
   return round_up(size + 1, page) + (alignment > page ? alignment : 0);
 }
 
-static bool take_in_pages(huge_apart_t *apart, const heap_t *heap, size_t size, size_t alignment, bool *zeroed)
+static bool take_in_pages(huge_standalone_t *of, const heap_t *heap, size_t size, size_t alignment, bool *zeroed)
 {
   (void)heap;
   size_t bytes = pages_bytes(size, alignment);
   char *start = sample_pages_take(bytes, zeroed);
   if (!start)
     return false;
-  apart->huge.range = (range_t){.start = (uintptr_t)start, .size = bytes};
-  apart->offset = round_up((uintptr_t)start, alignment) - (uintptr_t)start;
-  apart->asked = size;
+  of->huge.range = (range_t){.start = (uintptr_t)start, .size = bytes};
+  of->offset = round_up((uintptr_t)start, alignment) - (uintptr_t)start;
+  of->asked = size;
   return true;
 }
 
-static void give_in_pages(const huge_apart_t *apart, const char *call)
+static void give_in_pages(const huge_standalone_t *of, const char *call)
 {
   (void)call;
-  profile_leave(apart->huge.entry, huge_block(&apart->huge));
-  sample_pages_give(huge_start(&apart->huge), huge_size(&apart->huge));
+  profile_leave(of->huge.entry, huge_block(&of->huge));
+  sample_pages_give(huge_start(&of->huge), huge_size(&of->huge));
 }
 
 static void cancel(profile_entry_t *entry)
@@ -94,7 +94,7 @@ static void cancel(profile_entry_t *entry)
 
 static size_t largest_in_pages(size_t bytes) { return max_size(round_down(bytes, os_page_size()), 1) - 1; }
 
-static const apart_source_t pages_source = {
+static const block_source_t pages_source = {
   .take = take_in_pages, .bytes = pages_bytes, .largest = largest_in_pages, .give = give_in_pages, .as_class = true};
 
 /* Probes in the form that OpenTelemetry profilers expect. */
@@ -112,7 +112,7 @@ NOINLINE static void *take_in_profile(heap_t *heap, request_t *r, unsigned size_
   if (!entry)
     return NULL;
   size_t size = heap_is_headed(heap) ? r->size : heap_block_size(heap, size_class);
-  void *block = apart_take(heap, &pages_source, r, size), *before;
+  void *block = standalone_take(heap, &pages_source, r, size), *before;
   if (block && huge_note_entry(block, entry, &before))
     tell_of_sample(block, r->size);
   else
@@ -188,7 +188,7 @@ static void hide_spares(bool counts) { __atomic_store_n(&spare_size_at_once, cou
 void profile_watch_heap(heap_t *heap)
 {
   bool watched = profile_under_way() || settings.guard_sample;
-  if (!heap->region.kind && !heap->apart_source && watched != (heap->take == take_watched))
+  if (!heap->region.kind && !heap->source && watched != (heap->take == take_watched))
     __atomic_store_n(&heap->take, watched ? take_watched : NULL, __ATOMIC_RELEASE);
 }
 

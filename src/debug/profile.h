@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
  * A profile samples bytes: each allocated byte puts its block into the profile with the same probability. Such a block has an
- * entry until it is freed (profile_lines.h). Allocation paths pay nothing without a profile. During one, heaps have `apart` set
+ * entry until it is freed (profile_lines.h). Allocation paths pay nothing without a profile. During one, heaps have `take` set
  * and threads count, so that every allocation takes a slow path. A thread begins to count at its next slow path, so it does not
  * count while its magazines serve all its requests.
  *
  * Sampled blocks that have a class lie apart, on pages of their own. Their class map says 0, so every free of them takes the
  * slow path, in any thread, even after the profile has ended. The descriptor of a run or a mapping leads to its entry.
  *
- * Profiles omit heaps with a region, and heaps whose blocks are all apart. */
+ * Profiles omit heaps with a region, and heaps whose blocks are all standalone. */
 #ifndef PROFILE_H
 #define PROFILE_H
 
 #include "debug/profile_lines.h"
-#include "heap/apart.h"
+#include "heap/block_source.h"
 #include "heap/debug_hooks.h"
 
 /* The number of the current profile; 0: none. */

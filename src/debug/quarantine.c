@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "debug/quarantine.h"
 #include "debug/head.h"
-#include "heap/apart.h"
+#include "heap/block_source.h"
 #include "heap/granular.h"
 #include "heap/large.h"
 #include "misuse.h"
@@ -37,7 +37,7 @@ static void note_kept(heap_t *heap, bin_t *bin, size_t by)
   if (bin)
     __atomic_fetch_add(&bin->withheld, (uint32_t)by, __ATOMIC_RELAXED);
   else
-    __atomic_fetch_add(&heap->quarantine.blocks_apart, (uint32_t)by, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&heap->quarantine.blocks_of_no_bin, (uint32_t)by, __ATOMIC_RELAXED);
 }
 
 static headed_t headed_at_start(const heap_t *heap, char *start, const char *call)
@@ -76,7 +76,7 @@ static size_t take_oldest(heap_t *heap, size_t most, char **starts, const char *
   for (; q->first && bytes > most && count < AT_A_TIME; count++) {
     char *next = next_of(heap, q->first, call);
     bytes -= head_usable(q->first);
-    __builtin_prefetch(q->first + HEAD_FRONT); /* settle_of_bin() reads it */
+    __builtin_prefetch(q->first + HEAD_FRONT); /* put_of_one_bin() reads it */
     starts[count] = q->first;
     q->first = next;
   }
@@ -88,14 +88,14 @@ static size_t take_oldest(heap_t *heap, size_t most, char **starts, const char *
 
 /* ---- release ---- */
 
-static void settle(const located_t *at, const char *call)
+static void give_withheld(const located_t *at, const char *call)
 {
-  head_settle(headed_at(at, call, 0));
+  head_drop(headed_at(at, call, 0));
   heap_give_uncached(at, call);
 }
 
 /* Blocks that were freed one after the other are often of one bin and are returned to it together. */
-static void settle_of_bin(bin_t *bin, char *const *starts, size_t count, const char *call)
+static void put_of_one_bin(bin_t *bin, char *const *starts, size_t count, const char *call)
 {
   if (!count)
     return;
@@ -103,7 +103,7 @@ static void settle_of_bin(bin_t *bin, char *const *starts, size_t count, const c
   void *blocks[AT_A_TIME];
   for (size_t i = 0; i < count; i++) {
     headed_t at = {.start = starts[i], .usable = bin->block_size, .heap = heap, .call = call, .marked = heap_is_marked(heap)};
-    head_settle(at);
+    head_drop(at);
     blocks[i] = starts[i];
   }
   note_kept(heap, bin, -count);
@@ -115,7 +115,7 @@ static bool is_in(const located_t *slab, const char *start)
   return (size_t)(start - slab->run->start) < (size_t)slab->run->capacity * slab->bin->block_size;
 }
 
-static void settle_all(heap_t *heap, char *const *starts, size_t count, const char *call)
+static void put_oldest(heap_t *heap, char *const *starts, size_t count, const char *call)
 {
   located_t at = {0};
   bin_t *bin = NULL;
@@ -124,17 +124,17 @@ static void settle_all(heap_t *heap, char *const *starts, size_t count, const ch
     if (!at.bin || !is_in(&at, starts[i]))
       at = heap_locate_returned(starts[i]);
     if (at.bin != bin) {
-      settle_of_bin(bin, starts + first, i - first, call);
+      put_of_one_bin(bin, starts + first, i - first, call);
       bin = at.bin;
       first = i;
     }
     if (!bin) {
       note_kept(heap, NULL, (size_t)-1);
-      settle(&at, call);
+      give_withheld(&at, call);
       first = i + 1;
     }
   }
-  settle_of_bin(bin, starts + first, count - first, call);
+  put_of_one_bin(bin, starts + first, count - first, call);
 }
 
 static void shrink(heap_t *heap, size_t most, const char *call)
@@ -146,7 +146,7 @@ static void shrink(heap_t *heap, size_t most, const char *call)
     lock_release(&heap->lock);
     if (!count)
       return;
-    settle_all(heap, starts, count, call);
+    put_oldest(heap, starts, count, call);
   }
 }
 
@@ -155,7 +155,7 @@ void quarantine_keep(const located_t *at, const char *call)
   heap_t *heap = at->heap;
   size_t most = HAS_SYSTEM ? quarantine_most(heap) : 0; /* firmware has no memory for it */
   if (!HAS_SYSTEM || at->size > most / PART_OF_ALL) {
-    settle(at, call);
+    give_withheld(at, call);
     return;
   }
   closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
@@ -194,7 +194,7 @@ withheld_figures_t quarantine_figures(heap_t *heap)
 {
   if (!HAS_SYSTEM || !heap_is_checked(heap))
     return (withheld_figures_t){0};
-  withheld_figures_t f = {.blocks = __atomic_load_n(&heap->quarantine.blocks_apart, __ATOMIC_RELAXED),
+  withheld_figures_t f = {.blocks = __atomic_load_n(&heap->quarantine.blocks_of_no_bin, __ATOMIC_RELAXED),
                           .bytes = __atomic_load_n(&heap->quarantine.bytes, __ATOMIC_RELAXED)};
   FOR_EACH_BIN(bin, heap)
     f.bytes -= min_size(f.bytes, (size_t)__atomic_load_n(&bin->withheld, __ATOMIC_RELAXED) * bin->block_size);
@@ -207,7 +207,7 @@ void quarantine_forget(heap_t *heap)
   closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
   q->first = q->last = NULL;
   __atomic_store_n(&q->bytes, 0, __ATOMIC_RELAXED);
-  __atomic_store_n(&q->blocks_apart, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&q->blocks_of_no_bin, 0, __ATOMIC_RELAXED);
   lock_release(&heap->lock);
   FOR_EACH_BIN(bin, heap)
     __atomic_store_n(&bin->withheld, 0, __ATOMIC_RELAXED);

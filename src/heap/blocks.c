@@ -4,7 +4,7 @@
  * (exhausted.c). A freed block is looked up once (heap_locate_block()), and returned to where it came from. */
 #include "heap/blocks.h"
 #include "base/text.h"
-#include "heap/apart.h"
+#include "heap/block_source.h"
 #include "heap/granular.h"
 #include "heap/large.h"
 #include "heap/life.h"
@@ -192,7 +192,7 @@ NOINLINE void *heap_serve(heap_t *heap, request_t *r)
 NOINLINE void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero, origin_t by)
 {
   request_t r = {.size = size, .alignment = alignment, .by = by, .zero = zero};
-  return HAS_SYSTEM && !heap_may_be_apart(heap) ? serve(heap, &r, true) : heap_serve(heap, &r);
+  return HAS_SYSTEM && !heap_may_have_standalone(heap) ? serve(heap, &r, true) : heap_serve(heap, &r);
 }
 
 /* ---- requests that may settle for less ---- */
@@ -256,9 +256,9 @@ static void give_granules(heap_t *heap, void *block, const char *call)
 static void give_mapping(const located_t *at, const char *call)
 {
   KEEPS_FRAME();
-  if (!located_is_apart(at))
+  if (!located_is_standalone(at))
     large_give_huge(at->heap, at->huge);
-  else if (unlikely(!apart_give(at->heap, apart_of(at->huge)->source, at->start, call)))
+  else if (unlikely(!standalone_give(at->heap, standalone_of(at->huge)->source, at->start, call)))
     fatal_misuse_of_block(call, at->start, FREED_TWICE, at->heap, at->size, NULL);
 }
 
@@ -276,19 +276,20 @@ void heap_give_uncached(const located_t *at, const char *call)
     bin_put(at->bin, &start, 1);
 }
 
-/* Large blocks may be wiped by purging. Blocks of a slab share pages, and the pages of a block apart are not the manager's. */
+/* Large blocks may be wiped by purging. Blocks of a slab share pages, and the pages of a standalone block are not the
+ * manager's. */
 void heap_wipe(const located_t *at, char *from, size_t size)
 {
-  if (located_in_granules(at) || at->bin || located_is_apart(at))
+  if (located_in_granules(at) || at->bin || located_is_standalone(at))
     memset(from, 0, size);
   else
     large_wipe(at->heap, from, size);
 }
 
-/* Heads record the requested size. Blocks apart do too, unless they stand in for any block of their class. */
+/* Heads record the requested size. Standalone blocks do too, unless they stand in for any block of their class. */
 static bool requested_size_is_known(const located_t *at)
 {
-  return located_has_head(at) || (located_is_apart(at) && !apart_is_as_its_class(at->huge));
+  return located_has_head(at) || (located_is_standalone(at) && !standalone_is_as_its_class(at->huge));
 }
 
 /* A caller that passes another size or alignment means another block, unless the requested size is not known. */

@@ -32,7 +32,7 @@ typedef struct attempt {
   heap_t *first, *heap; /* the heap that was asked; the heap of its overflow chain that is tried now */
   unsigned attempt;     /* number of calls of its callback */
   origin_t by;
-  bool together; /* the block must not be apart */
+  bool together; /* the block must not be standalone */
 } attempt_t;
 attempt_t heap_first_attempt(heap_t *heap, origin_t by);
 

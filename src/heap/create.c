@@ -4,7 +4,7 @@
  * undoes them in reverse. Nothing finds the heap before the last step, except that a region is found by its address. */
 #include "base/list.h"
 #include "base/text.h"
-#include "heap/apart.h"
+#include "heap/block_source.h"
 #include "heap/debug_hooks.h"
 #include "heap/granular.h"
 #include "heap/invalid.h"
@@ -55,11 +55,11 @@ static void set_common(heap_t *heap, const pool_heap_options_t *o)
  * not be taken back from other threads. */
 static void set_cached(heap_t *heap)
 {
-  bool reached = (heap_is_bounded(heap) || threads_default_is_reached) && !heap->lock.solo;
+  bool reached = (heap_is_bounded(heap) || threads_default_within_reach) && !heap->lock.solo;
   if (heap->flags & (HEAP_HEADED | POOL_HEAP_ZERO_ON_FREE | HEAP_REAL_TIME) || wants_leaks() ||
       (reached && !threads_can_be_reached))
     return;
-  heap->flags |= HEAP_CACHED | (reached ? HEAP_REACHED : 0);
+  heap->flags |= HEAP_CACHED | (reached ? HEAP_WITHIN_REACH : 0);
 }
 
 /* Own classes begin at 1: class 0 means none. Classes include the head, or runs would serve the largest requests. Two classes

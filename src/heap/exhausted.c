@@ -29,12 +29,12 @@ static size_t bytes_lacking(const request_t *r)
   return r->size > has ? r->size - has : 0;
 }
 
-/* Returns how much budget the request needs at least: whole units, unless it is for a mapping or apart. */
+/* Returns how much budget the request needs at least: whole units, unless it is for a mapping or a standalone block. */
 static size_t least_charge(const heap_t *heap, const request_t *r)
 {
   size_t lacking = bytes_lacking(r);
-  return HAS_SYSTEM && (heap_may_be_apart(heap) || large_is_huge(heap, r->size, r->alignment)) ? lacking
-                                                                                               : round_up(lacking, UNIT);
+  return HAS_SYSTEM && (heap_may_have_standalone(heap) || large_is_huge(heap, r->size, r->alignment)) ? lacking
+                                                                                                      : round_up(lacking, UNIT);
 }
 
 /* Returns free units and the default heap's caches to the system. That helps only if the system refused. If the default heap
@@ -64,7 +64,7 @@ static uint64_t memory_changes(const heap_t *heap)
  * again. A process at its limit asks very often, and each failing try is a system call. */
 static bool may_succeed_now(heap_t *heap, const request_t *r, uint64_t before)
 {
-  if (!HAS_SYSTEM || !heap->space || heap_is_headed(heap) || heap_has_granules(heap) || heap_may_be_apart(heap) ||
+  if (!HAS_SYSTEM || !heap->space || heap_is_headed(heap) || heap_has_granules(heap) || heap_may_have_standalone(heap) ||
       memory_changes(heap) != before)
     return true;
   unsigned c = heap_class_for(heap, r->size, r->alignment);

@@ -4,7 +4,7 @@
  * belongs to no heap is counted in the default heap. */
 #include "heap/figures.h"
 #include "base/granules_kept.h"
-#include "heap/apart.h"
+#include "heap/block_source.h"
 #include "heap/debug_hooks.h"
 #include "heap/granular.h"
 #include "heap/large.h"
@@ -179,15 +179,15 @@ size_t heap_of_nobody_bytes(void)
   return shared_records(&arenas) + idle_of_process(&f);
 }
 
-/* Returns all that the manager has mapped. Blocks apart count as their heaps hold them: the memory around them is inaccessible.
- * Under heaps_lock, which keeps the reserves. */
+/* Returns all that the manager has mapped. Standalone blocks count as their heaps hold them: the memory around them is
+ * inaccessible. Under heaps_lock, which keeps the reserves. */
 static size_t mapped_by_process(const arena_figures_t *arenas)
 {
-  size_t bytes = arenas->mapped_bytes + space_left_mapped() + metadata_mapped() + huge_mapped_bytes() + huge_apart_bytes() +
-                 observer_bytes();
+  size_t bytes = arenas->mapped_bytes + space_left_mapped() + metadata_mapped() + huge_mapped_bytes() +
+                 huge_standalone_bytes() + observer_bytes();
   for (const heap_t *heap = heaps_first(); heap; heap = heap->next)
     if (!heap_is_guest(heap) && heap_own_arena(heap))
-      bytes += arena_mapped_bytes(heap->region.space.fixed);
+      bytes += arena_mapped_bytes(heap->region.space.own_arena);
   return bytes;
 }
 
@@ -269,8 +269,8 @@ static size_t largest_now(heap_t *heap, bool beside, size_t *longest)
   size_t largest = 0, room = budget_room(&heap->budget);
   if (heap_has_granules(heap))
     largest = beside ? granular_largest_beside(heap, longest) : granular_largest(heap, longest);
-  if (heap_may_be_apart(heap) && heap->apart_source)
-    return heap->apart_source->largest(min_size(room, PTRDIFF_MAX - 2 * UNIT));
+  if (heap_may_have_standalone(heap) && heap->source)
+    return heap->source->largest(min_size(room, PTRDIFF_MAX - 2 * UNIT));
   if (!heap_has_granules(heap) && heap_own_arena(heap))
     largest = space_longest_free(&heap->region.space, room);
   if (!heap_is_guest(heap) && (!heap_has_granules(heap) || granular_may_leave(heap)))

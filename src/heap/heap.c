@@ -56,7 +56,7 @@ void heap_discharge_record(heap_t *heap, size_t size)
 }
 
 /* The charge comes first, so that a heap at its limit takes nothing. */
-void *heap_take_record_apart(heap_t *heap, size_t size)
+void *heap_take_record_outside(heap_t *heap, size_t size)
 {
   if (!heap_charge_record(heap, size))
     return NULL;
@@ -73,7 +73,7 @@ void *heap_take_record(heap_t *heap, size_t size)
   if (heap_is_guest(heap))
     return guest_take_record(heap, size);
   if (size > (size_t)(heap->records_end - heap->records))
-    return heap_take_record_apart(heap, size);
+    return heap_take_record_outside(heap, size);
   heap->records += size;
   return heap->records - size;
 }
@@ -193,9 +193,9 @@ magazines_t *heap_enter(heap_t *heap, thread_t *thread)
 {
   if (!HAS_SYSTEM || !thread || !(heap->flags & HEAP_CACHED))
     return NULL;
-  return heap_is_default(heap) && !(heap->flags & HEAP_REACHED)
+  return heap_is_default(heap) && !(heap->flags & HEAP_WITHIN_REACH)
            ? &thread->default_magazines
-           : thread_enter(thread, heap, heap_has_cache_slot(heap), heap->flags & HEAP_REACHED ? &heap->reach : NULL);
+           : thread_enter(thread, heap, heap_has_cache_slot(heap), heap->flags & HEAP_WITHIN_REACH ? &heap->reach : NULL);
 }
 
 /* ---- classes ---- */

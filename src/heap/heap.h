@@ -12,13 +12,14 @@
  * creation if growth must not fail. It is in the caller's memory if the heap is. Otherwise it is the process's metadata. */
 
 /* Take zeroed memory, charged to the heap until it is given back or the heap ends. heap_take_record() is called under the
- * heap's lock. heap_take_record_apart() serves the layers above and not for guests. */
+ * heap's lock. heap_take_record_outside() serves the layers above and not for guests. */
 void *heap_take_record(heap_t *heap, size_t size);
-void *heap_take_record_apart(heap_t *heap, size_t size);
+void *heap_take_record_outside(heap_t *heap, size_t size);
 void heap_give_record(heap_t *heap, void *record, size_t size);
 
-/* Returns whether the layers above can have records apart: not in a caller's memory, nor if nothing may be faulted in. */
-static inline bool heap_has_records_apart(const heap_t *heap)
+/* Returns whether the layers above can have records outside of its blocks: not in a caller's memory, nor if nothing may be
+ * faulted in. */
+static inline bool heap_has_records_outside(const heap_t *heap)
 {
   return !heap_is_guest(heap) && !(heap->flags & HEAP_REAL_TIME);
 }
@@ -72,13 +73,13 @@ static inline bool heap_is_bounded(const heap_t *heap)
   return heap != NULL;
 }
 
-/* Returns how the heap serves requests if not by heap_take_plain(): its blocks, or samples of them, may be apart. Not NULL
+/* Returns how the heap serves requests if not by heap_take_plain(): its blocks, or samples of them, may be standalone. Not NULL
  * before the manager is up, so that heap_serve() serves the very first request. */
 static inline heap_take_fn *heap_take_otherwise(const heap_t *heap)
 {
   return HAS_SYSTEM ? __atomic_load_n(&heap->take, __ATOMIC_ACQUIRE) : NULL;
 }
-static inline bool heap_may_be_apart(const heap_t *heap) { return unlikely(heap_take_otherwise(heap) != NULL); }
+static inline bool heap_may_have_standalone(const heap_t *heap) { return unlikely(heap_take_otherwise(heap) != NULL); }
 
 /* Takes from a magazine, a bin, a run, a mapping, or granules. */
 void *heap_take_plain(heap_t *heap, request_t *r);
@@ -110,8 +111,8 @@ static inline void heap_flush_magazines(magazines_t *magazines, heap_t *heap)
 /* Returns a thread's magazines of the heap; NULL: none. Under threads_lock. */
 static inline const magazines_t *heap_magazines_in(const thread_t *thread, const heap_t *heap)
 {
-  return heap_is_default(heap) && !(heap->flags & HEAP_REACHED) ? &thread->default_magazines
-                                                                : thread_magazines_if_any(thread, heap);
+  return heap_is_default(heap) && !(heap->flags & HEAP_WITHIN_REACH) ? &thread->default_magazines
+                                                                     : thread_magazines_if_any(thread, heap);
 }
 
 /* Returns whether threads find their magazines by the heap's address, for the fast path: the class follows from the size. */
@@ -124,7 +125,7 @@ static inline bool heap_has_cache_slot(const heap_t *heap)
 magazines_t *heap_enter(heap_t *heap, thread_t *thread);
 static inline void heap_leave(heap_t *heap, thread_t *thread)
 {
-  if (!heap_is_default(heap) || heap->flags & HEAP_REACHED)
+  if (!heap_is_default(heap) || heap->flags & HEAP_WITHIN_REACH)
     thread_leave(thread);
 }
 

@@ -3,7 +3,7 @@
  * A question goes down through the layers: is the address in a guest, a run, a mapping, a reserve? Each layer calls back under
  * its own lock (ask_run(), ask_huge()), so that the record it found cannot change meanwhile. */
 #include "heap/locate.h"
-#include "heap/apart.h"
+#include "heap/block_source.h"
 #include "heap/debug_hooks.h"
 #include "heap/granular.h"
 #include "misuse.h"
@@ -129,19 +129,22 @@ static void ask_run(const run_t *run, void *context)
     look_at_head(q, at->heap, at->start, at->size);
 }
 
-/* The record of a block apart replaces the head. The rest of the range is with no caller. */
-static void ask_apart(question_t *q, const huge_t *huge)
+/* The record of a standalone block replaces the head. The rest of the range is with no caller. */
+static void ask_standalone(question_t *q, const huge_t *huge)
 {
   char *block = huge_block(huge);
   size_t size = huge_usable(huge);
   q->at = (located_t){.heap = huge->owner, .huge = (huge_t *)(uintptr_t)huge, .start = block, .size = size};
   q->at.live = (size_t)((const char *)q->address - block) < max_size(size, 1);
-  q->at.head.kind = apart_of(huge)->kind;
-  if (heap_is_headed(q->at.heap) || apart_of(huge)->source->moves)
-    q->at.head = (head_look_t){
-      .state = HEAD_LIVE, .kind = apart_of(huge)->kind, .block = block, .size = size, .allocated = apart_of(huge)->site};
-  if (q->verifies && apart_of(huge)->source->verify)
-    apart_of(huge)->source->verify(apart_of(huge), q->verifies);
+  q->at.head.kind = standalone_of(huge)->kind;
+  if (heap_is_headed(q->at.heap) || standalone_of(huge)->source->moves)
+    q->at.head = (head_look_t){.state = HEAD_LIVE,
+                               .kind = standalone_of(huge)->kind,
+                               .block = block,
+                               .size = size,
+                               .allocated = standalone_of(huge)->site};
+  if (q->verifies && standalone_of(huge)->source->verify)
+    standalone_of(huge)->source->verify(standalone_of(huge), q->verifies);
 }
 
 /* A mapping that is a region is no block: its heap knows the blocks in it. */
@@ -152,8 +155,8 @@ static void ask_huge(huge_t *huge, void *context)
     q->region = huge->owner;
     return;
   }
-  if (huge->is_apart) {
-    ask_apart(q, huge);
+  if (huge->is_standalone) {
+    ask_standalone(q, huge);
     return;
   }
   q->at = (located_t){.heap = huge->owner, .huge = huge, .start = huge_start(huge), .size = huge_size(huge), .live = true};
@@ -197,8 +200,8 @@ static inline void look(question_t *q, heap_t *guest)
   heap_t *region = q->region;
   if (region && heap_has_granules(region))
     ask_granules(q, region);
-  else if (region && region->region.space.fixed)
-    space_ask_fixed(&region->region.space, q->address, ask_run, q);
+  else if (region && region->region.space.own_arena)
+    space_ask_own_arena(&region->region.space, q->address, ask_run, q);
   if (HAS_SYSTEM && q->at.bin && !q->at.bin->lock.solo)
     ask_slab(q);
   if (!q->at.heap)
@@ -315,7 +318,7 @@ static bool had_run_at(const heap_t *heap, const char *block)
 {
   const char *guarded = (uintptr_t)block > HEAD_FRONT ? block - HEAD_FRONT : block;
   if (heap && heap_own_arena(heap))
-    return space_had_run_fixed(&((heap_t *)(uintptr_t)heap)->region.space, heap_is_headed(heap) ? guarded : block);
+    return space_had_run_own_arena(&((heap_t *)(uintptr_t)heap)->region.space, heap_is_headed(heap) ? guarded : block);
   return HAS_SYSTEM && (space_had_run(block) || space_had_run(guarded));
 }
 

@@ -24,7 +24,7 @@ static inline bool located_has_head(const located_t *at) { return HAS_CHECKS && 
 static inline char *located_block(const located_t *at) { return located_has_head(at) ? at->head.block : at->start; }
 static inline size_t located_size(const located_t *at) { return located_has_head(at) ? at->head.size : at->size; }
 
-static inline bool located_is_apart(const located_t *at) { return HAS_SYSTEM && at->huge && at->huge->is_apart; }
+static inline bool located_is_standalone(const located_t *at) { return HAS_SYSTEM && at->huge && at->huge->is_standalone; }
 
 /* A block cut from granules has neither slab nor run nor mapping. */
 static inline bool located_in_granules(const located_t *at) { return !HAS_SYSTEM || (!at->run && !at->huge && at->heap); }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * A block is resized in the cheapest way possible: in place, by moving its pages, or by a copy. */
-#include "heap/apart.h"
+#include "heap/block_source.h"
 #include "heap/blocks.h"
 #include "heap/debug_hooks.h"
 #include "heap/granular.h"
@@ -24,7 +24,7 @@ size_t heap_usable_size(const void *block, const char *call)
 /* Only runs and mappings can change their size and stay in a profile. `at` describes the block before the change. */
 static void note_resized(const located_t *at, size_t size, origin_t by)
 {
-  if (!heap_may_be_apart(at->heap) || !observer || at->bin || located_in_granules(at) || located_is_apart(at))
+  if (!heap_may_have_standalone(at->heap) || !observer || at->bin || located_in_granules(at) || located_is_standalone(at))
     return;
   if ((at->huge ? huge_usable(at->huge) : at->run->size) != at->size)
     observer->note_resized(at->heap, at->huge ? huge_start(at->huge) : at->start, size, origin_caller(by));
@@ -42,8 +42,8 @@ static bool move_located(located_t *at, size_t size)
 
 static inline bool resize(located_t *at, size_t size, bool may_move, const char *call)
 {
-  if (located_is_apart(at))
-    return apart_resize(at->heap, at->huge, size, call);
+  if (located_is_standalone(at))
+    return standalone_resize(at->heap, at->huge, size, call);
   if (located_has_head(at)) {
     heads->shorten(at, size, call);
     return true;
@@ -74,7 +74,7 @@ static bool is_worth_moving(const located_t *at, size_t size)
   if (size > at->size / 2 || located_in_granules(at))
     return false;
   unsigned c = heap_class_for(at->heap, size, 1);
-  if (located_is_apart(at) && apart_is_as_its_class(at->huge))
+  if (located_is_standalone(at) && standalone_is_as_its_class(at->huge))
     return c != heap_class_for(at->heap, at->size, 1);
   if (HAS_SYSTEM && at->huge)
     return c || !large_is_huge(at->heap, size, 1);

@@ -225,7 +225,7 @@ static bool take_slots(heap_t *heap, const region_plan_t *plan)
   space_t *space = &region->space;
   if (!space_init_slots(space, plan->bytes >> UNIT_LOG2))
     return false;
-  region->start = space->fixed->base;
+  region->start = space->own_arena->base;
   heap->space = space;
   space->fallback = &space_of_process;
   space->prepaid = true;
@@ -293,7 +293,7 @@ void region_hide(heap_t *heap)
     run_become(region->run, RUN_NONE, NULL);
   if (region->huge)
     huge_hide(region->huge, true);
-  if (region->space.fixed)
+  if (region->space.own_arena)
     space_hide_slots(&region->space);
 }
 
@@ -310,7 +310,7 @@ void region_give(heap_t *heap)
   metadata_give(heap->records_start, heap->reserve_records);
   if (heap_has_granules(heap))
     granular_forget_dirty(heap);
-  if (region->space.fixed)
+  if (region->space.own_arena)
     space_destroy_slots(&region->space);
   if (region->run)
     space_give(&space_of_process, region->run);

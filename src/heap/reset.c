@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "heap/apart.h"
+#include "heap/block_source.h"
 #include "heap/debug_hooks.h"
 #include "heap/granular.h"
 #include "heap/large.h"
@@ -66,7 +66,7 @@ void heap_end_blocks(heap_t *heap, bool for_good)
   FOR_EACH_BIN(bin, heap)
     (for_good ? bin_destroy : bin_reset)(bin);
   if (HAS_SYSTEM) {
-    apart_give_all(heap, end_call(for_good));
+    standalone_give_all(heap, end_call(for_good));
     large_free_all(heap);
   }
   if (heap->region.kind)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "heap/apart.h"
+#include "heap/block_source.h"
 #include "heap/debug_hooks.h"
 #include "heap/helper_threads.h"
 #include "heap/life.h"
@@ -28,8 +28,8 @@ static void reach_default_if(void)
 {
   if (settings.background != BACKGROUND_REACHES_ALL || !threads_can_be_reached || !(default_heap.flags & HEAP_CACHED))
     return;
-  default_heap.flags |= HEAP_REACHED;
-  threads_default_is_reached = true;
+  default_heap.flags |= HEAP_WITHIN_REACH;
+  threads_default_within_reach = true;
 }
 
 /* The options are read first, because the space depends on them. If the window is refused, the next call tries again. Nothing
@@ -41,7 +41,7 @@ COLD bool manager_bring_up(void)
   if (!up) {
     option_read(observer != NULL);
     os_has_names = settings.names;
-    tool_settle();
+    tool_decide();
     up = space_init();
     allowances_init(settings.cache_bytes);
   }

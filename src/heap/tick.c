@@ -73,7 +73,7 @@ static void shrink_to_allowance(thread_t *thread)
 }
 
 /* If the allowance cannot grow, caches that were not used since the last look are flushed first. */
-COLD void heap_settle_thread(thread_t *thread)
+COLD void heap_fit_allowance(thread_t *thread)
 {
   if (allowance_grow(&thread->allowance) && allowance_left(&thread->allowance) >= 0)
     return;
@@ -160,7 +160,7 @@ COLD static void begin_helpers_due(void)
 COLD void heap_look_at_clock(thread_t *thread)
 {
   if (unlikely(allowance_left(&thread->allowance) < 0))
-    heap_settle_thread(thread);
+    heap_fit_allowance(thread);
   if (HAS_SYSTEM && unlikely(__atomic_load_n(&helpers_due, __ATOMIC_RELAXED)))
     begin_helpers_due();
   if (settings.purge_delay_ms == PURGE_NEVER)
@@ -252,7 +252,7 @@ void heap_drain(heap_t *heap, const char *call)
   }
   if (heap_is_default(heap) && thread)
     large_flush_spares(thread);
-  if (HAS_SYSTEM && heap->flags & HEAP_REACHED) /* implies HEAP_CACHED */
+  if (HAS_SYSTEM && heap->flags & HEAP_WITHIN_REACH) /* implies HEAP_CACHED */
     threads_reach(&heap->reach, heap_flush_magazines);
   if (heap_has_granules(heap))
     granular_drain(heap);

@@ -10,7 +10,7 @@ enum { SLOW_PATHS_PER_LOOK = 8 };
 void heap_look_at_clock(thread_t *thread);
 
 /* Grows the thread's allowance or shrinks its caches, which exceed it. */
-void heap_settle_thread(thread_t *thread);
+void heap_fit_allowance(thread_t *thread);
 static inline void heap_after_slow_path(thread_t *thread)
 {
   if (unlikely(++thread->allowance.slow_paths % SLOW_PATHS_PER_LOOK == 0 || space_purge_is_under_way(&space_of_process)))

@@ -35,13 +35,13 @@ typedef struct request {
   origin_t by;
   struct located *from; /* NULL, or a block that may grow into the result in place or by moving its pages */
   bool zero;            /* the block has to read as zero */
-  bool together;        /* the block must not be apart */
+  bool together;        /* the block must not be standalone */
   bool drawn;           /* this request becomes a sample in any case */
   bool counted;         /* a profile has counted the request */
   bool in_profile;      /* result of that: the block has to enter the profile */
   bool grown;           /* result: `from` has become the block */
   bool in_granules;     /* result: the block was cut from granules */
-  bool apart;           /* result: the block is apart */
+  bool standalone;      /* result: the block is standalone */
   block_past_t past;    /* result: the former contents */
   size_t usable;        /* result: bytes of the block */
   heap_t *heap;         /* result: the block's heap */
@@ -62,7 +62,7 @@ typedef enum region_kind {
  * once another thread can find the heap. */
 enum {
   HEAP_CACHED = 1 << 16,                             /* threads may cache its blocks */
-  HEAP_REACHED = 1 << 17,                            /* other threads can reach what a thread has cached of it */
+  HEAP_WITHIN_REACH = 1 << 17,                       /* other threads can reach what a thread has cached of it */
   HEAP_PLAIN_GRANULES = 1 << 18,                     /* its region is of granules whose blocks need no head and no wipe */
   HEAP_GUARDED_UNASKED = 1 << 19,                    /* guarded by a process option alone: not beside a budget */
   HEAP_MARKED = 1 << 20,                             /* a tool is told which of its memory may be touched: a guest with heads */
@@ -75,7 +75,7 @@ enum {
 typedef struct quarantine {
   char *first, *last; /* oldest, newest */
   uint32_t bytes;
-  uint32_t blocks_apart; /* blocks that are of no bin */
+  uint32_t blocks_of_no_bin; /* blocks that are of no bin */
 } quarantine_t;
 
 typedef struct heap_region {
@@ -145,8 +145,8 @@ struct pool_heap {
   size_t reserve_records;
   char name[HEAP_NAME_SIZE];
   heap_region_t region;
-  const struct apart_source *apart_source; /* the source of all blocks (heap/apart.h); NULL: of samples at most */
-  bin_t *bins[CLASS_COUNT];                /* NULL: no request of the class yet. Published with release, read with acquire */
+  const struct block_source *source; /* the source of all blocks (heap/block_source.h); NULL: of samples at most */
+  bin_t *bins[CLASS_COUNT];          /* NULL: no request of the class yet. Published with release, read with acquire */
 };
 
 /* The record of a guest of granules is shorter: no bins, no space. Its index behind it is aligned to 8 bytes. */
@@ -184,7 +184,10 @@ static inline size_t granules_for(size_t size) { return max_size((size + GRANULE
 static inline bool heap_has_granules(const heap_t *heap) { return !HAS_SYSTEM || heap->region.granules.map != NULL; }
 
 /* Returns the arena of the heap's region; NULL: it has no region, or one of granules. */
-static inline arena_t *heap_own_arena(const heap_t *heap) { return heap_has_granules(heap) ? NULL : heap->region.space.fixed; }
+static inline arena_t *heap_own_arena(const heap_t *heap)
+{
+  return heap_has_granules(heap) ? NULL : heap->region.space.own_arena;
+}
 
 /* A heap in the caller's memory has no other memory. */
 static inline bool heap_is_guest(const heap_t *heap) { return !HAS_SYSTEM || heap->region.kind == REGION_GUEST; }

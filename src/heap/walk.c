@@ -131,9 +131,9 @@ static bool walk_huge(const walk_t *walk)
     return true; /* mappings of other heaps need no look */
   for (const char *from = NULL; (huge = huge_next(walk->heap, from)) != NULL;) {
     char *start = huge_start(huge);
-    bool has_record = huge->is_apart && walk->mode != WALK_MEMORY;
-    if (!(has_record ? tell(walk, (walked_t){{huge_block(huge), huge_usable(huge), NULL}, apart_of(huge)->site, 0, false})
-                     : visit_block(walk, start, huge_size(huge), !huge->is_apart)))
+    bool has_record = huge->is_standalone && walk->mode != WALK_MEMORY;
+    if (!(has_record ? tell(walk, (walked_t){{huge_block(huge), huge_usable(huge), NULL}, standalone_of(huge)->site, 0, false})
+                     : visit_block(walk, start, huge_size(huge), !huge->is_standalone)))
       return false;
     from = start + 1;
   }

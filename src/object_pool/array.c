@@ -84,18 +84,19 @@ static object_array_t *take_in_one_block(const attempt_t *from, size_t bytes, si
   return array;
 }
 
-/* Takes the record apart, in memory that is already zero, so counts of unused objects take no page. The record shares a block
- * with the objects if the heap cannot have records apart, or its budget has no room for them. */
+/* Takes the record outside of the heap's blocks, in memory that is already zero, so counts of unused objects take no page. The
+ * record shares a block with the objects if the heap cannot have records outside of its blocks, or its budget has no room for
+ * them. */
 static object_array_t *take_memory(object_pool_t *pool, const attempt_t *from, size_t bytes, size_t records)
 {
   size_t alignment = max_size(pool->alignment, NATURAL_ALIGNMENT);
-  if (!heap_has_records_apart(pool->heap) || watch_keeps_records())
+  if (!heap_has_records_outside(pool->heap) || watch_keeps_records())
     return take_in_one_block(from, bytes, records, alignment);
   char *objects = heap_probe(from, bytes, alignment);
   if (!objects)
     return NULL;
   watch_array_block(from->heap, objects);
-  object_array_t *array = heap_take_record_apart(pool->heap, records);
+  object_array_t *array = heap_take_record_outside(pool->heap, records);
   if (!array) {
     heap_free(pool->heap, objects, from->by);
     return take_in_one_block(from, bytes, records, alignment);

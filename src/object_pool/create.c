@@ -178,10 +178,10 @@ static bool wants_hooks(const object_pool_options_t *o)
   return wants_checks(o) || o->construct || o->reset || o->destruct || objects_are_watched();
 }
 
-/* Sets every field but is_apart, because the record may have been another pool's. */
+/* Sets every field but is_outside, because the record may have been another pool's. */
 static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_options_t *o)
 {
-  *pool = (object_pool_t){.is_apart = pool->is_apart,
+  *pool = (object_pool_t){.is_outside = pool->is_outside,
                           .checked = wants_checks(o),
                           .checked_unasked = wants_checks(o) && !(o->flags & OBJECT_POOL_CHECKED),
                           .watched = objects_are_watched(),

@@ -85,14 +85,14 @@ static object_pool_t *record_take_in_heap(const attempt_t *from)
 {
   object_pool_t *pool = heap_probe(from, sizeof *pool, NATURAL_ALIGNMENT);
   if (pool)
-    pool->is_apart = false;
+    pool->is_outside = false;
   return pool;
 }
 
-/* The record is a block of the heap if the heap cannot have records apart, or its budget refuses. */
+/* The record is a block of the heap if the heap cannot have records outside of its blocks, or its budget refuses. */
 object_pool_t *registry_take_record(heap_t *heap, const attempt_t *from)
 {
-  if (!heap_has_records_apart(heap) || watch_keeps_records() || !heap_charge_record(heap, sizeof(object_pool_t)))
+  if (!heap_has_records_outside(heap) || watch_keeps_records() || !heap_charge_record(heap, sizeof(object_pool_t)))
     return record_take_in_heap(from);
   lock_acquire(&heaps_lock);
   object_pool_t *pool = unused_pools;
@@ -102,7 +102,7 @@ object_pool_t *registry_take_record(heap_t *heap, const attempt_t *from)
     pool = metadata_take_kind(&pool_records);
   lock_release(&heaps_lock);
   if (pool)
-    pool->is_apart = true;
+    pool->is_outside = true;
   else
     heap_discharge_record(heap, sizeof *pool);
   return pool;
@@ -120,7 +120,7 @@ static void record_keep(heap_t *heap, object_pool_t *pool)
 void registry_give_record(heap_t *heap, object_pool_t *pool, const char *call)
 {
   end_record(pool);
-  if (!pool->is_apart) {
+  if (!pool->is_outside) {
     heap_free(heap, pool, ORIGIN(call));
     return;
   }
@@ -154,7 +154,7 @@ static void drop_pool(heap_t *heap, object_pool_t *pool)
     else
       give_overflowed(heap, array, call);
   }
-  if (pool->is_apart)
+  if (pool->is_outside)
     record_keep(heap, pool);
   else
     give_overflowed(heap, pool, call);

@@ -15,7 +15,7 @@ void registry_leave(object_pool_t *pool);
 /* Gives the pool indices back that were left to destroyed pools. Returns false if there are none. */
 bool registry_recount_indices(object_pool_t *pool);
 
-/* Take a record with only is_apart set, or NULL, and give it back. Later calls with its address find that it is no pool. */
+/* Take a record with only is_outside set, or NULL, and give it back. Later calls with its address find that it is no pool. */
 object_pool_t *registry_take_record(heap_t *heap, const attempt_t *from);
 void registry_give_record(heap_t *heap, object_pool_t *pool, const char *call);
 

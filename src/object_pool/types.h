@@ -54,7 +54,8 @@ enum {
 #define STORE(place, value) __atomic_store_n(&(place), value, __ATOMIC_RELAXED)
 #define ADD(place, by)      STORE(place, (place) + (by))
 
-/* Where an array's record is. It is apart if the heap allows, so that a write past an object cannot reach it. */
+/* Where an array's record is. It is outside of the heap's blocks if the heap allows, so that a write past an object cannot
+ * reach it. */
 typedef enum array_place { ARRAY_APART, ARRAY_IN_FRONT } array_place_t;
 
 typedef struct object_array {
@@ -162,7 +163,7 @@ struct object_pool {
   uint32_t batch_maps_taken;     /* how often a batch took another's map */
   const void *ender;             /* the thread that destroys the pool */
   uintptr_t ender_frame;         /* the beginning of the destruction on its stack */
-  bool is_apart;                 /* this record is no block of a heap; it serves only pools */
+  bool is_outside;               /* this record is no block of a heap; it serves only pools */
   char name[OBJECT_POOL_NAME_SIZE];
 };
 #define OBJECT_POOL_MARK 0x6c6f6f70u

@@ -27,12 +27,12 @@ static inline bool is_watched(const object_pool_t *pool) { return HAS_SYSTEM && 
 static inline void watch_begin(const object_pool_t *pool)
 {
   if (is_watched(pool))
-    os_tool_begin_blocks(pool, !pool->is_apart);
+    os_tool_begin_blocks(pool, !pool->is_outside);
 }
 static inline void watch_end(const object_pool_t *pool)
 {
   if (is_watched(pool))
-    os_tool_end_blocks(pool, !pool->is_apart);
+    os_tool_end_blocks(pool, !pool->is_outside);
 }
 
 /* Tells the tool that a block of this heap is an array. */

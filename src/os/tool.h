@@ -2,7 +2,7 @@
  *
  * Tools that watch the memory of a program: valgrind's tools, the sanitizers of gcc and clang, heaptrack. They replace the C
  * library's malloc, and only know the blocks of that. They do not see blocks that a manager cuts from a mapping. So a heap may
- * take its blocks from the tool's malloc (heap/apart.h), and other blocks are announced here. Builds need nothing of the
+ * take its blocks from the tool's malloc (heap/block_source.h), and other blocks are announced here. Builds need nothing of the
  * tools: valgrind's requests are instructions that do nothing elsewhere, and the sanitizers' functions are weak symbols. */
 #ifndef OS_TOOL_H
 #define OS_TOOL_H

@@ -39,11 +39,11 @@ static void list_leave(huge_t *huge)
 
 /* ---- the tree: live blocks, and left ranges ---- */
 
-static size_t range_count; /* in the tree, except blocks apart */
-static size_t mapped_bytes, apart_bytes;
+static size_t range_count; /* in the tree, except standalone blocks */
+static size_t mapped_bytes, standalone_bytes;
 
 size_t huge_mapped_bytes(void) { return __atomic_load_n(&mapped_bytes, __ATOMIC_RELAXED); }
-size_t huge_apart_bytes(void) { return __atomic_load_n(&apart_bytes, __ATOMIC_RELAXED); }
+size_t huge_standalone_bytes(void) { return __atomic_load_n(&standalone_bytes, __ATOMIC_RELAXED); }
 
 /* Called under huge_lock; readers take no lock. */
 static void count_bytes(size_t *figure, size_t by) { __atomic_store_n(figure, *figure + by, __ATOMIC_RELAXED); }
@@ -330,27 +330,27 @@ bool huge_resize(huge_t *huge, size_t size, bool may_move)
   return done || size < had;
 }
 
-/* ---- blocks apart ---- */
+/* ---- standalone blocks ---- */
 
-huge_apart_t *huge_apart_record(void)
+huge_standalone_t *huge_standalone_record(void)
 {
   lock_acquire(&huge_lock);
-  huge_apart_t *apart = huge_apart_record_take();
+  huge_standalone_t *of = huge_standalone_record_take();
   lock_release(&huge_lock);
-  return apart;
+  return of;
 }
 
-void huge_apart_enter(huge_t *huge, void *owner, huge_t **list)
+void huge_standalone_enter(huge_t *huge, void *owner, huge_t **list)
 {
   huge->owner = owner;
   lock_acquire(&huge_lock);
   range_insert(&huge_ranges, &huge->range);
-  count_bytes(&apart_bytes, huge_size(huge));
+  count_bytes(&standalone_bytes, huge_size(huge));
   list_enter(huge, list);
   lock_release(&huge_lock);
 }
 
-void huge_apart_end(huge_t *huge)
+void huge_standalone_end(huge_t *huge)
 {
   lock_acquire(&huge_lock);
   huge_record_give(huge);
@@ -373,13 +373,13 @@ static huge_t *find_live(const void *address)
   return range && (uintptr_t)address - range->start < range->size ? huge_of(range) : NULL;
 }
 
-void huge_apart_note(const void *block, uint8_t kind, uint32_t site)
+void huge_standalone_note(const void *block, uint8_t kind, uint32_t site)
 {
   lock_acquire(&huge_lock);
   huge_t *huge = find_live(block);
-  if (huge && huge->is_apart && huge_block(huge) == block) {
-    apart_of(huge)->kind = kind;
-    apart_of(huge)->site = site;
+  if (huge && huge->is_standalone && huge_block(huge) == block) {
+    standalone_of(huge)->kind = kind;
+    standalone_of(huge)->site = site;
   }
   lock_release(&huge_lock);
 }
@@ -397,15 +397,15 @@ bool huge_note_entry(const void *block, void *entry, void **before)
   return live;
 }
 
-huge_t *huge_apart_leave(const void *block)
+huge_t *huge_standalone_leave(const void *block)
 {
   lock_acquire(&huge_lock);
   huge_t *huge = find_live(block);
-  if (huge && (!huge->owner || !huge->is_apart || huge_block(huge) != block))
+  if (huge && (!huge->owner || !huge->is_standalone || huge_block(huge) != block))
     huge = NULL;
   if (huge) {
     range_remove(&huge_ranges, &huge->range);
-    count_bytes(&apart_bytes, -huge_size(huge));
+    count_bytes(&standalone_bytes, -huge_size(huge));
     list_leave(huge);
   }
   lock_release(&huge_lock);

@@ -28,19 +28,21 @@ bool huge_ask(const void *address, huge_ask_fn *ask, void *context);
 /* Returns the owner's block with the lowest address at or above `from`, or NULL. The owner must keep it alive. */
 huge_t *huge_next(const void *owner, const void *from);
 
-/* Blocks apart (heap/apart.h): only their records, and their places in the tree and the owners' lists, are kept here. Their
- * source manages their memory, none of which is kept. */
-huge_apart_t *huge_apart_record(void); /* returns NULL if there is no memory; the caller sets range, source, offset and asked */
-void huge_apart_enter(huge_t *huge, void *owner, huge_t **list);
-void huge_apart_end(huge_t *huge); /* a record that did not enter, or has left */
+/* Standalone blocks (heap/block_source.h): only their records, and their places in the tree and the owners' lists, are kept
+ * here. Their source manages their memory, none of which is kept. */
+huge_standalone_t *huge_standalone_record(
+  void); /* returns NULL if there is no memory; the caller sets range, source, offset and asked */
+void huge_standalone_enter(huge_t *huge, void *owner, huge_t **list);
+void huge_standalone_end(huge_t *huge); /* a record that did not enter, or has left */
 
-void huge_apart_note(const void *block, uint8_t kind, uint32_t site); /* of a live block */
+void huge_standalone_note(const void *block, uint8_t kind, uint32_t site); /* of a live block */
 
-/* Sets the entry of any live block, apart or not; *before is the old one. Returns false if there is no such block. */
+/* Sets the entry of any live block, standalone or not; *before is the old one. Returns false if there is no such block. */
 bool huge_note_entry(const void *block, void *entry, void **before);
 
-/* Removes the record from tree and list, for one of several freeing threads. Returns NULL if it is not a live block apart. */
-huge_t *huge_apart_leave(const void *block);
+/* Removes the record from tree and list, for one of several freeing threads. Returns NULL if it is not a live standalone block.
+ */
+huge_t *huge_standalone_leave(const void *block);
 
 /* huge_unmap_left() retries the left ranges and returns how many bytes of memory the system took. huge_left_bytes() returns how
  * many bytes are left, huge_purged_bytes() how many were returned in total. */
@@ -48,9 +50,9 @@ size_t huge_unmap_left(void);
 size_t huge_left_bytes(void);
 uint64_t huge_purged_bytes(void);
 
-/* Return the bytes mapped for huge blocks and left ranges, and the bytes of blocks apart. */
+/* Return the bytes mapped for huge blocks and left ranges, and the bytes of standalone blocks. */
 size_t huge_mapped_bytes(void);
-size_t huge_apart_bytes(void);
+size_t huge_standalone_bytes(void);
 
 size_t huge_bytes(size_t size);
 

@@ -5,7 +5,7 @@
 
 lock_t huge_lock;
 range_t *huge_ranges;
-static huge_t *unused, *unused_apart;
+static huge_t *unused, *unused_standalone;
 
 static huge_t *record_take(huge_t **list, size_t size)
 {
@@ -21,21 +21,21 @@ huge_t *huge_record_take(void)
 {
   huge_t *huge = record_take(&unused, sizeof *huge);
   if (huge)
-    huge->is_apart = false;
+    huge->is_standalone = false;
   return huge;
 }
 
-huge_apart_t *huge_apart_record_take(void)
+huge_standalone_t *huge_standalone_record_take(void)
 {
-  huge_apart_t *apart = apart_of(record_take(&unused_apart, sizeof *apart));
-  if (apart)
-    *apart = (huge_apart_t){.huge.is_apart = true};
-  return apart;
+  huge_standalone_t *of = standalone_of(record_take(&unused_standalone, sizeof *of));
+  if (of)
+    *of = (huge_standalone_t){.huge.is_standalone = true};
+  return of;
 }
 
 void huge_record_give(huge_t *huge)
 {
-  huge_t **list = huge->is_apart ? &unused_apart : &unused;
+  huge_t **list = huge->is_standalone ? &unused_standalone : &unused;
   huge->older = *list;
   *list = huge;
 }

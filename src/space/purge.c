@@ -79,16 +79,16 @@ static void begin_pass(const space_t *space, purge_pass_t *pass, size_t keep, si
   pass->keep = keep;
   pass->trims = pass->refused = false;
   pass->changes = 0;
-  pass->whole_pages = keep && !space->fixed;
+  pass->whole_pages = keep && !space->own_arena;
   pass->left = units;
   pass->below = SIZE_MAX;
-  set_arenas_left(pass, space->fixed ? 1 : window_slots_open());
+  set_arenas_left(pass, space->own_arena ? 1 : window_slots_open());
 }
 
 /* Returns the arena that the pass is at; NULL if the slot is not the space's. */
 static arena_t *arena_of_pass(const space_t *space, const purge_pass_t *pass)
 {
-  arena_t *arena = space->fixed ? space->fixed : space_arena_at(pass->arenas_left - 1);
+  arena_t *arena = space->own_arena ? space->own_arena : space_arena_at(pass->arenas_left - 1);
   return arena && arena->space == space ? arena : NULL;
 }
 
@@ -105,7 +105,7 @@ static void unmap_idle(space_t *space, purge_pass_t *pass, arena_t *arena)
 /* A trim also visits arenas without dirty units, which may have addresses to return. */
 static void leave_arena(space_t *space, purge_pass_t *pass, arena_t *arena)
 {
-  if (arena && !space->fixed)
+  if (arena && !space->own_arena)
     unmap_idle(space, pass, arena);
   bool done = !pass->left || (!pass->trims && space->dirty_units <= pass->keep);
   size_t left = done ? 0 : pass->arenas_left - 1;
@@ -165,7 +165,7 @@ static size_t purge_until(space_t *space, size_t keep, bool trims)
 /* The manager's own free records come first. */
 void space_purge_step(space_t *space, size_t steps)
 {
-  if (!space->fixed && metadata_purge_step(steps * STEP_RANGES))
+  if (!space->own_arena && metadata_purge_step(steps * STEP_RANGES))
     return;
   lock_t *gate = gate_enter(GATE_SYSTEM);
   lock_acquire(&space->lock);
@@ -205,7 +205,7 @@ static size_t keep_for_mixed(space_t *space, size_t unneeded, size_t epochs)
 /* A running pass continues, because a new one would retry refused units. */
 static void begin_tick(space_t *space, size_t epochs)
 {
-  bool records = !space->fixed && metadata_begin_tick(epochs);
+  bool records = !space->own_arena && metadata_begin_tick(epochs);
   size_t unneeded = keep_for_mixed(space, low_water_tick(&space->low_dirty, space->dirty_units, epochs), epochs);
   size_t keep = space->dirty_units - unneeded;
   purge_pass_t *pass = &space->pass;
@@ -259,7 +259,7 @@ bool space_has_left(space_t *space)
   lock_acquire(&space->lock);
   bool has = space->dirty_units && !space->purge_failed;
   lock_release(&space->lock);
-  return has || (!space->fixed && metadata_has_left());
+  return has || (!space->own_arena && metadata_has_left());
 }
 
-bool space_wants_ticks(space_t *space) { return space->fixed && space_has_left(space); }
+bool space_wants_ticks(space_t *space) { return space->own_arena && space_has_left(space); }

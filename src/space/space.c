@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A space with a fixed arena is a region. The one without is the process's, and searches the slots. Taking, giving and queries
- * are the same code for both. */
+ * A space with an arena of its own is a region. The one without is the process's, and searches the slots. Taking, giving and
+ * queries are the same code for both. */
 #include "space/space.h"
 #include "option.h"
 #include "os/os.h"
@@ -62,7 +62,7 @@ bool space_init(void)
 char *space_init_guest(space_t *space, arena_t *arena, void *memory, size_t size)
 {
   uintptr_t end = round_down((uintptr_t)memory + size, UNIT);
-  *space = (space_t){.fixed = arena, .purge_delay_ms = PURGE_NEVER, .dirty_most = SIZE_MAX};
+  *space = (space_t){.own_arena = arena, .purge_delay_ms = PURGE_NEVER, .dirty_most = SIZE_MAX};
   *arena = (arena_t){.space = space};
   /* as many units as fit with their records */
   for (size_t units = min_size(size >> UNIT_LOG2, SPAN_BITS_MOST); units > 0; units--) {
@@ -94,20 +94,20 @@ bool space_init_slots(space_t *space, size_t units)
     taken = slots_create_arena(space, units, arena_slots_for(units), &arena);
   if (taken != TAKEN)
     return false;
-  *space = (space_t){.fixed = arena, .purgeable = true, .purge_delay_ms = PURGE_NEVER, .dirty_most = SIZE_MAX};
+  *space = (space_t){.own_arena = arena, .purgeable = true, .purge_delay_ms = PURGE_NEVER, .dirty_most = SIZE_MAX};
   slots_set(arena->slot, arena->slots, arena);
   return true;
 }
 
-void space_hide_slots(space_t *space) { slots_set(space->fixed->slot, space->fixed->slots, SLOT_RESERVED); }
+void space_hide_slots(space_t *space) { slots_set(space->own_arena->slot, space->own_arena->slots, SLOT_RESERVED); }
 
 void space_destroy_slots(space_t *space)
 {
   space_hide_slots(space);
-  space->fixed->dirty_count = space->fixed->committed; /* it may have been prefaulted */
-  arena_purge_to_end(space->fixed);                    /* without the lock */
+  space->own_arena->dirty_count = space->own_arena->committed; /* it may have been prefaulted */
+  arena_purge_to_end(space->own_arena);                        /* without the lock */
   lock_acquire(&space_slots_lock);
-  slots_destroy_arena(space->fixed);
+  slots_destroy_arena(space->own_arena);
   lock_release(&space_slots_lock);
 }
 
@@ -123,7 +123,7 @@ static void tell_huge_pages(space_t *space, const run_t *run, bool filled)
 
 static run_t *take_units(space_t *space, size_t units, size_t alignment, bool filled)
 {
-  if (units > (space->fixed ? space->fixed->unit_count : LONGEST_GROWN_UNITS) || alignment > LONGEST_RUN_UNITS)
+  if (units > (space->own_arena ? space->own_arena->unit_count : LONGEST_GROWN_UNITS) || alignment > LONGEST_RUN_UNITS)
     return NULL;
   lock_acquire(&space->lock);
   run_t *run = space_search(space, units, alignment);
@@ -165,9 +165,9 @@ run_t *space_take_filled(space_t *space, budget_t *budget, size_t bytes) { retur
 size_t space_room_left(space_t *space, budget_t *budget)
 {
   size_t room = SIZE_MAX;
-  if (space->fixed) {
+  if (space->own_arena) {
     lock_acquire(&space->lock);
-    room = span_longest(&space->fixed->room) << UNIT_LOG2;
+    room = span_longest(&space->own_arena->room) << UNIT_LOG2;
     lock_release(&space->lock);
   }
   size_t allowed = space->prepaid ? SIZE_MAX : budget_room(budget);
@@ -182,7 +182,7 @@ bool space_lengthen(space_t *space, run_t *run, size_t units)
   past_t past;
   size_t had = run->units;
   lock_acquire(&space->lock);
-  bool longer = (space->fixed || units <= space_longest_grown()) && arena_lengthen(arena, run, units, &past);
+  bool longer = (space->own_arena || units <= space_longest_grown()) && arena_lengthen(arena, run, units, &past);
   if (longer) {
     space_count_taken(space, units - had, past);
     if (HAS_SYSTEM && unlikely(space->opens_pages))
@@ -241,7 +241,7 @@ void space_give_charged(space_t *space, budget_t *budget, run_t *run)
 size_t space_longest_free(space_t *space, size_t room)
 {
   lock_acquire(&space->lock);
-  size_t bytes = span_longest(&space->fixed->room) << UNIT_LOG2;
+  size_t bytes = span_longest(&space->own_arena->room) << UNIT_LOG2;
   lock_release(&space->lock);
   return space->prepaid ? bytes : min_size(bytes, round_down(room, UNIT));
 }
@@ -270,7 +270,7 @@ void space_note_fork(void)
 space_figures_t space_figures(space_t *space)
 {
   lock_acquire(&space->lock);
-  size_t unused_units = space->prepaid ? space->fixed->unit_count - space->used_units : 0;
+  size_t unused_units = space->prepaid ? space->own_arena->unit_count - space->used_units : 0;
   space_figures_t f = {.dirty_bytes = space->dirty_units << UNIT_LOG2,
                        .unused_bytes = unused_units << UNIT_LOG2,
                        .purged_bytes = space->purged_bytes};
@@ -315,9 +315,9 @@ bool space_ask(const void *address, run_ask_fn *ask, void *context)
   return arena && ask_arena(arena, address, ask, context);
 }
 
-bool space_ask_fixed(space_t *space, const void *address, run_ask_fn *ask, void *context)
+bool space_ask_own_arena(space_t *space, const void *address, run_ask_fn *ask, void *context)
 {
-  return ask_arena(space->fixed, address, ask, context);
+  return ask_arena(space->own_arena, address, ask, context);
 }
 
 static void note_run(const run_t *run, void *context) { *(const run_t **)context = run; }
@@ -344,7 +344,7 @@ bool space_had_run(const void *address)
   return arena && had_run(arena, address);
 }
 
-bool space_had_run_fixed(space_t *space, const void *address) { return had_run(space->fixed, address); }
+bool space_had_run_own_arena(space_t *space, const void *address) { return had_run(space->own_arena, address); }
 
 /* Begins at the first unit that starts at or above `from`: the walk has passed the run around `from`. */
 static bool next_in(const arena_t *arena, const char *from, run_wanted_fn *wanted, void *context)
@@ -372,7 +372,7 @@ bool space_next_run(space_t *space, const void *from, run_wanted_fn *wanted, voi
 {
   lock_acquire(&space->lock);
   bool found =
-    !HAS_SYSTEM || space->fixed ? next_in(space->fixed, from, wanted, context) : next_in_slots(from, wanted, context);
+    !HAS_SYSTEM || space->own_arena ? next_in(space->own_arena, from, wanted, context) : next_in_slots(from, wanted, context);
   lock_release(&space->lock);
   return found;
 }

@@ -33,7 +33,7 @@ typedef struct purge_pass {
 
 typedef struct space {
   lock_t lock;
-  arena_t *fixed;         /* the only arena of a region, or NULL */
+  arena_t *own_arena;     /* the only arena of a region, or NULL */
   struct space *fallback; /* where a full region's heap continues, or NULL */
   bool prepaid;           /* a region that was charged entirely at its creation */
   bool purgeable;         /* its memory is the system's, not a caller's */
@@ -188,11 +188,11 @@ run_t *space_find(const void *address);
 /* Calls `ask` with the run, under the lock of their space. Returns false if there is none. */
 typedef void run_ask_fn(const run_t *run, void *context);
 bool space_ask(const void *address, run_ask_fn *ask, void *context);
-bool space_ask_fixed(space_t *space, const void *address, run_ask_fn *ask, void *context);
+bool space_ask_own_arena(space_t *space, const void *address, run_ask_fn *ask, void *context);
 
 /* Return whether a large block that was freed began at `address`. They may be wrong; they only select the text of a message. */
 bool space_had_run(const void *address);
-bool space_had_run_fixed(space_t *space, const void *address);
+bool space_had_run_own_arena(space_t *space, const void *address);
 
 /* For walks: finds the run with the lowest address at or above `from` that is `wanted`. The run only stays while the lock is
  * held, so `wanted` is called under it and stores what it needs. Returns false if there is none. */
@@ -207,9 +207,9 @@ static inline size_t units_for(size_t bytes) { return (bytes + UNIT - 1) >> UNIT
 /* Returns the arena of a block, which is in an arena of the space or of its fallback. */
 static inline arena_t *arena_of(const space_t *space, const void *block)
 {
-  const arena_t *fixed = space->fixed;
-  if (!HAS_SYSTEM || (fixed && (uintptr_t)block - (uintptr_t)fixed->base < (uintptr_t)fixed->unit_count << UNIT_LOG2))
-    return space->fixed;
+  const arena_t *own = space->own_arena;
+  if (!HAS_SYSTEM || (own && (uintptr_t)block - (uintptr_t)own->base < (uintptr_t)own->unit_count << UNIT_LOG2))
+    return space->own_arena;
   return (arena_t *)(round_down((uintptr_t)block, SLOT) + ARENA_GAP);
 }
 

@@ -8,10 +8,12 @@ enum { EXCHANGES_PER_DOUBLING = 8, MAGAZINE_DOUBLINGS = 5 };
 __attribute__((aligned(MAGAZINE_BYTES))) void *magazine_sentinel[MAGAZINE_WORDS];
 
 /* Every class begins with the sentinel, so that its first pop and its first push take the slow path. */
-void magazines_init(magazines_t *magazines, cache_t *cache, unsigned number, allowance_t *allowance, bool of_heap)
+void magazines_init(magazines_t *magazines, cache_t *cache, unsigned number, allowance_t *allowance, bool others_flush)
 {
-  *magazines = (magazines_t){
-    .cache = cache, .number = (uint8_t)number, .allowance = allowance ? allowance : &allowance_of_nobody, .of_heap = of_heap};
+  *magazines = (magazines_t){.cache = cache,
+                             .number = (uint8_t)number,
+                             .allowance = allowance ? allowance : &allowance_of_nobody,
+                             .others_flush = others_flush};
   magazines_forget(cache);
   for (unsigned c = 0; c <= CLASS_CACHED; c++)
     magazines->of[c].seen = MAGAZINE_SENTINEL;
@@ -36,7 +38,7 @@ static unsigned stock_most(const bin_t *bin) { return __atomic_load_n(&bin->stoc
 static size_t counted(const bin_t *bin, unsigned capacity) { return MAGAZINE_BYTES + (capacity + 1) * (size_t)bin->block_size; }
 
 /* Only the owner adds bytes, so only the owner may have to check its allowance. */
-NOINLINE static void count_of_heap(allowance_t *allowance, ptrdiff_t bytes)
+NOINLINE static void count_shared(allowance_t *allowance, ptrdiff_t bytes)
 {
   __atomic_fetch_add(&allowance->of_heaps, (size_t)bytes, __ATOMIC_RELAXED);
   if (bytes > 0 && allowance_left(allowance) < 0)
@@ -45,8 +47,8 @@ NOINLINE static void count_of_heap(allowance_t *allowance, ptrdiff_t bytes)
 
 static inline void count_cached(magazines_t *magazines, ptrdiff_t bytes)
 {
-  if (unlikely(magazines->of_heap))
-    count_of_heap(magazines->allowance, bytes);
+  if (unlikely(magazines->others_flush))
+    count_shared(magazines->allowance, bytes);
   else
     allowance_use(magazines->allowance, bytes);
 }

@@ -140,13 +140,13 @@ typedef struct stock {
 typedef struct magazines {
   cache_t *cache;
   allowance_t *allowance;
-  bool of_heap;   /* not the default heap: other threads may flush them */
-  uint8_t number; /* of the thread, modulo 256; chooses the shard while a bin has few depots */
+  bool others_flush; /* other threads may flush them: they are not of the default heap */
+  uint8_t number;    /* of the thread, modulo 256; chooses the shard while a bin has few depots */
   stock_t of[CLASS_CACHED + 1];
 } magazines_t;
 
 /* Without an allowance nothing is counted. */
-void magazines_init(magazines_t *magazines, cache_t *cache, unsigned number, allowance_t *allowance, bool of_heap);
+void magazines_init(magazines_t *magazines, cache_t *cache, unsigned number, allowance_t *allowance, bool others_flush);
 
 /* For an empty loaded magazine: returns a block from the stock, the bin's depot or its slabs; NULL if the bin has none. */
 void *magazines_refill(magazines_t *magazines, bin_t *bin);

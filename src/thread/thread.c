@@ -44,7 +44,7 @@ static THREAD_LOCAL uint16_t frees_alone; /* frees of a thread without a record,
 static void (*end_thread)(void), (*end_last)(void);
 static void (*flush_own)(thread_t *thread), (*flush_thread)(thread_t *thread);
 static thread_t *live, *lost, *unused;
-bool threads_default_is_reached;
+bool threads_default_within_reach;
 static uint8_t next_number;
 static uint32_t count;
 
@@ -135,7 +135,7 @@ COLD static thread_t *thread_start(void)
   thread->number = __atomic_fetch_add(&next_number, 1, __ATOMIC_RELAXED);
   magazines_init(&thread->default_magazines, own_cache(thread), thread->number, &thread->allowance, false);
   shared_clear(&thread->spares, sizeof thread->spares);
-  thread->ready = threads_default_is_reached ? NULL : thread->default_magazines.cache;
+  thread->ready = threads_default_within_reach ? NULL : thread->default_magazines.cache;
   thread->counts = 0;
   thread->count_left = 0;
   thread->heap_at[0] = NOT_A_HEAP;
@@ -212,7 +212,7 @@ void thread_stop_counting(thread_t *thread)
   move_cache(thread, own);
   use_cache(own);
   thread->counts = 0;
-  thread->ready = threads_default_is_reached ? NULL : own;
+  thread->ready = threads_default_within_reach ? NULL : own;
   thread_empty_slots(thread);
 }
 

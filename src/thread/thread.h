@@ -12,7 +12,7 @@
 #include "thread/caches.h"
 
 /* Other threads may flush the caches of the default heap too, as those within reach (caches.h). Set at startup. */
-extern INTERNAL bool threads_default_is_reached;
+extern INTERNAL bool threads_default_within_reach;
 
 /* Registers the function for the end of a thread, once, under the startup lock. This must come early, while there are keys for
  * which threads have room of their own. For later keys, the C library allocates at a thread's first value. If that is the

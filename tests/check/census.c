@@ -50,7 +50,7 @@ void census_begin(const space_t *another)
     add_arena(space_arena_at(slot));
   for (heap_t *heap = heaps_first(); heap; heap = heap->next)
     add_arena(heap_own_arena(heap));
-  add_arena(another->fixed);
+  add_arena(another->own_arena);
 }
 
 void census_end(void)

@@ -23,7 +23,7 @@ static void check_census(const census_t *census, const void *only)
   size_t unit = 0, forgotten = 0;
   for (run_t *run; (run = run_from(census->arena, unit)) != NULL; unit = unit_behind(census->arena, run)) {
     const heap_t *owner = heap_of_run(run);
-    bool fixed = census->arena->space->fixed != NULL;
+    bool fixed = census->arena->space->own_arena != NULL;
     forgotten += !owner && !fixed && run->kind == RUN_REGION ? run->units : 0;
     expect(owner || fixed || run->kind == RUN_REGION, "A2", "a run of the process is nobody's", run->start);
     if (owner && (!only || owner == only))

@@ -46,7 +46,7 @@ static void check_tree(const arena_t *arena)
 /* A5. Regions have no marks. */
 static void check_huge(const arena_t *arena)
 {
-  if (!arena->slots || arena->space->fixed)
+  if (!arena->slots || arena->space->own_arena)
     return;
   size_t end = round_up(arena->committed, HUGE_PAGE_UNITS) / HUGE_PAGE_UNITS;
   expect(bits_next_set(arena->huge, end, HUGE_PAGES_MOST) == HUGE_PAGES_MOST, "A5", "a page that is not mapped is marked huge",
@@ -81,12 +81,12 @@ static void check_sets(const arena_t *arena)
   check_tree(arena);
 }
 
-static size_t arena_count(const space_t *space) { return space->fixed ? 1 : window_slots_open(); }
+static size_t arena_count(const space_t *space) { return space->own_arena ? 1 : window_slots_open(); }
 
 /* Returns the i-th arena of the space; NULL: the slot is not the space's. */
 static arena_t *arena_at(const space_t *space, size_t i)
 {
-  arena_t *arena = space->fixed ? space->fixed : space_arena_at(i);
+  arena_t *arena = space->own_arena ? space->own_arena : space_arena_at(i);
   return arena && arena->space == space ? arena : NULL;
 }
 
@@ -115,7 +115,7 @@ static void check_units(const space_t *space)
     size_t end = arena ? arena->unit_count : 0;
     used += end - (arena ? bits_count(arena->room.map, 0, end) + arena->forgotten : 0);
     dirty += arena ? bits_count(arena->dirty, 0, end) : 0;
-    expect(!arena || space->fixed || space_longest_in(i) == span_longest(&arena->room), "A3",
+    expect(!arena || space->own_arena || space_longest_in(i) == span_longest(&arena->room), "A3",
            "the longest free stretch is another", arena);
   }
   expect_count(space->used_units, used, "A3", "units in use");

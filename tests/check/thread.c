@@ -90,7 +90,7 @@ static void check_caches(const thread_t *thread)
     expect(thread_magazines_if_any(thread, cache->heap) == &cache->magazines, "thread.chains",
            "two caches of one heap, or one in a wrong chain", cache->heap);
     expect(!cache->reach_link || *cache->reach_link == cache, "heap.reach", "the list does not lead back", cache);
-    expect(cache->reach_link || !(cache->heap->flags & HEAP_REACHED) || !magazines_any(&cache->magazines), "heap.reach",
+    expect(cache->reach_link || !(cache->heap->flags & HEAP_WITHIN_REACH) || !magazines_any(&cache->magazines), "heap.reach",
            "what nobody will reach for", cache->heap);
     expect(cache->due || !magazines_any(&cache->magazines), "thread.due_first", "a cache that no census will look at",
            cache->heap);
@@ -111,9 +111,9 @@ static void check_caches(const thread_t *thread)
              "a place without its cache", heap);
       expect((thread->counts != 0) == ((at & 2) != 0), "thread.heap_at", "a place that the fast paths may or may not find",
              heap);
-      expect(!!(heap->flags & HEAP_REACHED) == (at & 1), "thread.heap_at", "a place that others may or may not reach into",
+      expect(!!(heap->flags & HEAP_WITHIN_REACH) == (at & 1), "thread.heap_at", "a place that others may or may not reach into",
              heap);
-      expect(!(heap->flags & HEAP_REACHED) || cache_at(thread->cache_at[i])->reach_link, "heap.reach",
+      expect(!(heap->flags & HEAP_WITHIN_REACH) || cache_at(thread->cache_at[i])->reach_link, "heap.reach",
              "a place that nobody will reach into", heap);
     }
   }

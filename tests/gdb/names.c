@@ -15,9 +15,9 @@
 typedef struct head {
   int x;
 } head_t;
-typedef struct huge_apart {
+typedef struct huge_standalone {
   char x[3];
-} huge_apart_t;
+} huge_standalone_t;
 typedef int heap_t, bin_t, huge_t;
 struct pool_heap {
   int own;
@@ -27,7 +27,7 @@ struct object_pool {
 };
 
 head_t head_of_own;
-huge_apart_t apart_of_own;
+huge_standalone_t apart_of_own;
 heap_t heap_of_own;
 bin_t bin_of_own;
 huge_t huge_of_own;

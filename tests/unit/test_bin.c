@@ -153,7 +153,7 @@ static void questions(void **state)
   class_new(3);
   bin_take(&bin, blocks, 3, NULL);
   bin_put(&bin, blocks + 1, 1);
-  const run_t *slab = run_of(bin.space->fixed, blocks[0]);
+  const run_t *slab = run_of(bin.space->own_arena, blocks[0]);
   char *start;
   for (size_t i = 0; i < bin.block_size; i++) {
     assert_true(bin_ask(&bin, slab, (char *)blocks[0] + i, &start));
@@ -177,7 +177,7 @@ static void words_of_live_blocks(void **state)
   static void *blocks[150];
   class_new(3);
   take_all(blocks, 150);
-  const run_t *slab = run_of(bin.space->fixed, blocks[0]);
+  const run_t *slab = run_of(bin.space->own_arena, blocks[0]);
   char *start = slab->start;
   for (size_t i = 0; i < 150; i += 3)
     bin_put(&bin, &blocks[i], 1);

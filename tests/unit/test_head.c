@@ -80,7 +80,7 @@ static void granules(void **state)
   head_open(in_granules("call"), 100, 1, false);
   assert_true(head_close(in_granules("call")));
   assert_ptr_equal(look().block, block);
-  head_settle(in_granules("call"));
+  head_drop(in_granules("call"));
   assert_true(is_dead(memory, USABLE));
   assert_int_equal(look().state, HEAD_FREED);
   assert_null(look().block);
@@ -176,7 +176,7 @@ static void write_to_granules(void *argument)
   const damage_t *damage = argument;
   head_open(in_granules("some_call"), damage->size, 1, false);
   head_close(in_granules("some_call"));
-  head_settle(in_granules("some_call"));
+  head_drop(in_granules("some_call"));
   flip(damage->at);
   head_open(in_granules("other_call"), damage->size, 1, true);
 }

@@ -149,7 +149,7 @@ static void regions_are_ticked(void *options)
   os_fake_heal();
   pool_heap_t *heap = heap_new(options);
   space_t *space = &heap->region.space;
-  must(space->fixed && space->purgeable);
+  must(space->own_arena && space->purgeable);
   free_all(heap, fill(heap, 1000, 2500));
   for (size_t i = 0; i < 1000; i++) {
     os_fake.now_ms += 30;

@@ -117,7 +117,7 @@ static void held(void **state)
   for (size_t i = 0; i < 200; i++)
     give(blocks[i]);
   for (size_t i = 0; i < 200; i++) {
-    const run_t *slab = run_of(bin.space->fixed, blocks[i]);
+    const run_t *slab = run_of(bin.space->own_arena, blocks[i]);
     char *start;
     bool in_slab = !bin_ask(&bin, slab, blocks[i], &start);
     assert_int_equal(magazines_hold(&magazines, 9, blocks[i]) + bin_depot_holds(&bin, blocks[i]) + in_slab, 1);

@@ -379,7 +379,7 @@ static void slots(void *argument)
   }
   must(space.dirty_units == KEPT_LEAST && os_fake.mapped_bytes == mapped);
   check_space(&space);
-  must(space_purge(&space, 0) == KEPT_LEAST * UNIT && space.fixed->committed == 200);
+  must(space_purge(&space, 0) == KEPT_LEAST * UNIT && space.own_arena->committed == 200);
   run_t *run = take(&space, 200);
   must(run->zeroed);
   space_destroy_slots(&space);

@@ -112,7 +112,7 @@ static void short_of_memory(void *argument)
 
 static void take_all_of(space_t *space, size_t units)
 {
-  must(space->fixed->unit_count == units && !take(space, units + 1, 1));
+  must(space->own_arena->unit_count == units && !take(space, units + 1, 1));
   run_t *run = take(space, units, 1);
   must(run && run->zeroed && !take(space, 1, 1));
   must(space_find(run->start) == run && space_find(run->start + units * UNIT - 1) == run);
@@ -132,26 +132,26 @@ static void come_and_go(void *argument)
   size_t before = os_fake.mapped_bytes, most = 0;
   for (size_t i = 0; i < 300; i++) {
     space_t *space = &spaces[dice_below(&dice, 4)];
-    if (space->fixed) {
-      size_t slot = space->fixed->slot, slots = space->fixed->slots;
+    if (space->own_arena) {
+      size_t slot = space->own_arena->slot, slots = space->own_arena->slots;
       if (dice_below(&dice, 2))
         space_hide_slots(space);
       space_destroy_slots(space);
-      space->fixed = NULL;
+      space->own_arena = NULL;
       for (size_t j = slot; j < slot + slots; j++)
         must(!space_arena_at(j));
     } else {
       size_t units = 1 + dice_below(&dice, dice_below(&dice, 3) ? 400 : 40000);
       must(space_init_slots(space, units));
-      for (size_t j = 0; j < space->fixed->slots; j++)
-        must(space_arena_at(space->fixed->slot + j) == space->fixed);
+      for (size_t j = 0; j < space->own_arena->slots; j++)
+        must(space_arena_at(space->own_arena->slot + j) == space->own_arena);
       take_all_of(space, units);
     }
     most = max_size(most, window_slots_open());
   }
   must(most <= 1 + 4 * arena_slots_for(40000) + 4);
   for (size_t i = 0; i < 4; i++)
-    if (spaces[i].fixed)
+    if (spaces[i].own_arena)
       space_destroy_slots(&spaces[i]);
   must(os_fake.mapped_bytes == before + (most - 1) * 2 * (SLOT / UNIT)); /* the map stays */
   check_space(&space_of_process);
@@ -191,7 +191,7 @@ static void init_in_vain(void *argument)
       space_destroy_slots(&space);
     must(os_fake.mapped_bytes == before);
   }
-  must(space_init_slots(&space, 1000) && space.fixed->slot == 0);
+  must(space_init_slots(&space, 1000) && space.own_arena->slot == 0);
   space_destroy_slots(&space);
   must(!space_init_slots(&space, SPAN_BITS_MOST + 1) && !space_init_slots(&space, SIZE_MAX));
   must(os_fake.mapped_bytes == before);
@@ -224,15 +224,15 @@ static void init_elsewhere(void *argument)
   space_up();
   must(space_init_slots(&space, UNITS));
   const char *base = window_slot(0);
-  size_t places[] = {ARENA_GAP, (size_t)((char *)(space.fixed->runs + 5000) - base), (size_t)(space.fixed->base - base),
-                     (size_t)(space.fixed->base + UNITS / 2 * UNIT - base),
-                     (size_t)(space.fixed->base + UNITS * UNIT - 4096 - base)};
-  size_t slots = space.fixed->slots;
+  size_t places[] = {ARENA_GAP, (size_t)((char *)(space.own_arena->runs + 5000) - base), (size_t)(space.own_arena->base - base),
+                     (size_t)(space.own_arena->base + UNITS / 2 * UNIT - base),
+                     (size_t)(space.own_arena->base + UNITS * UNIT - 4096 - base)};
+  size_t slots = space.own_arena->slots;
   space_destroy_slots(&space);
   size_t before = os_fake.mapped_bytes;
   char *there = map_somebody(window_slot(0) + round_down(places[*where], 4096), 4096);
   for (size_t turn = 0; turn < 3; turn++) {
-    must(space_init_slots(&space, UNITS) && space.fixed->slot == slots && *there == 5);
+    must(space_init_slots(&space, UNITS) && space.own_arena->slot == slots && *there == 5);
     take_all_of(&space, UNITS);
     space_destroy_slots(&space);
   }

@@ -188,12 +188,12 @@ class Manager:
         """(start, size) of all that are with a caller, as that knows them."""
         yield from self.of_callers(heap, self.blocks_of_heap(heap))
         for huge in members(heap["huge"], "older"):
-            if huge["is_apart"]:
-                yield self.apart_block(huge)
+            if huge["is_standalone"]:
+                yield self.standalone_block(huge)
 
     def blocks_of_heap(self, heap):
-        """(start, size) of all that no magazine has, with what the heap has in front of and behind each; but not of those
-        apart, which have neither."""
+        """(start, size) of all that no magazine has, with what the heap has in front of and behind each; but not of
+        standalone ones, which have neither."""
         for bin_ in self.bins(heap):
             cached = set(self.cached(bin_))
             size = number(bin_["block_size"])
@@ -206,14 +206,14 @@ class Manager:
             if number(run["kind"]) == LARGE:
                 yield int(run["start"]), number(run["size"])
         for huge in members(heap["huge"], "older"):
-            if not huge["is_region"] and not huge["is_apart"]:
+            if not huge["is_region"] and not huge["is_standalone"]:
                 yield number(huge["range"]["start"]), number(huge["range"]["size"])
         if self.has_granules(heap):
             yield from self.granules(heap).blocks()
 
-    def apart_block(self, huge):
-        apart = huge.address.cast(self.library.type("huge.c", "huge_apart_t").pointer()).dereference()
-        return number(apart["huge"]["range"]["start"]) + number(apart["offset"]), number(apart["asked"])
+    def standalone_block(self, huge):
+        record = huge.address.cast(self.library.type("huge.c", "huge_standalone_t").pointer()).dereference()
+        return number(record["huge"]["range"]["start"]) + number(record["offset"]), number(record["asked"])
 
     @staticmethod
     def has_granules(heap):
@@ -270,8 +270,8 @@ class Manager:
                     return run
         for heap in self.heaps():
             region = heap["region"]
-            if number(region["kind"]) and int(region["space"]["fixed"]) and not int(region["granules"]["map"]):
-                run = self.run_in_arena(region["space"]["fixed"].dereference(), address)
+            if number(region["kind"]) and int(region["space"]["own_arena"]) and not int(region["granules"]["map"]):
+                run = self.run_in_arena(region["space"]["own_arena"].dereference(), address)
                 if run is not None and number(run["kind"]) != REGION:
                     return run
         return None
@@ -348,9 +348,9 @@ class Manager:
         heap = self.heap_at(owner)
         if huge["is_region"]:
             return Answer(heap, "in the region of the heap")
-        if not huge["is_apart"]:
+        if not huge["is_standalone"]:
             return self.of_user(heap, "a mapping of its own", number(huge["range"]["start"]), number(huge["range"]["size"]))
-        start, size = self.apart_block(huge)
+        start, size = self.standalone_block(huge)
         found = where_in_yards(self.library, self.heaps(), address)
         return Answer(heap, "live, in pages of its own", start, size, *(found[4:] if found else ()))
 

@@ -274,7 +274,7 @@ static map_table_t find_regions(map_t *map, memory_t *memory)
     if (map->rows[map->heaps[i].first_row].kind == MAP_GRANULES ||
         !memory_read(memory, region + offsetof(heap_region_t, kind), &kind, 1) || kind == REGION_NONE)
       continue;
-    uint64_t arena = memory_word(memory, region + offsetof(heap_region_t, space) + offsetof(space_t, fixed));
+    uint64_t arena = memory_word(memory, region + offsetof(heap_region_t, space) + offsetof(space_t, own_arena));
     if (arena && map_table_get(&regions, arena) == MAP_NONE)
       map_table_put(&regions, arena, i);
   }
@@ -320,7 +320,7 @@ void map_read_arenas(map_t *map, memory_t *memory, const export_root_t *root)
     if (map->rows[map->heaps[i].first_row].kind == MAP_GRANULES)
       map_read_granules(map, memory, i);
     else if (map->heaps[i].arena == MAP_NONE && regions.count) {
-      uint64_t arena = memory_word(memory, region + offsetof(heap_region_t, space) + offsetof(space_t, fixed));
+      uint64_t arena = memory_word(memory, region + offsetof(heap_region_t, space) + offsetof(space_t, own_arena));
       if (map_table_get(&regions, arena) == i)
         add_arena(map, memory, arena, i);
     }

@@ -176,11 +176,11 @@ static void add_mapping(map_t *map, const huge_t *huge, uint32_t *unit)
   map_add_place(map, place);
 }
 
-/* What a block apart has of its pages. */
-static void note_apart(map_t *map, memory_t *memory, uint64_t node)
+/* What a standalone block has of its pages. */
+static void note_standalone(map_t *map, memory_t *memory, uint64_t node)
 {
   map_place_t *place = &map->places[map->place_count - 1];
-  uintptr_t asked = memory_word(memory, node + offsetof(huge_apart_t, asked));
+  uintptr_t asked = memory_word(memory, node + offsetof(huge_standalone_t, asked));
   if (place->kind == PLACE_LARGE && asked <= place->size)
     place->size = asked;
 }
@@ -221,8 +221,8 @@ void map_read_mappings(map_t *map, memory_t *memory, const export_root_t *root)
       continue;
     }
     add_mapping(map, &huge, &unit);
-    if (huge.is_apart)
-      note_apart(map, memory, part.node);
+    if (huge.is_standalone)
+      note_standalone(map, memory, part.node);
     push(parts, &depth, huge.range.right, huge.range.start + huge.range.size, part.to);
   }
   map_arena_t *arena = &map->arenas[map->arena_count - 1];

@@ -77,7 +77,7 @@ static void add_heap(map_t *map, memory_t *memory, uint64_t address, const heap_
   map->heaps[number].row_count = (uint32_t)map->row_count - map->heaps[number].first_row;
   if (record->flags & POOL_HEAP_CHECKED) {
     map_row_t *row = &map->rows[map_row_of(map, number, record->region.granules.map ? MAP_GRANULES : MAP_LARGE)];
-    row->withheld = record->quarantine.blocks_apart;
+    row->withheld = record->quarantine.blocks_of_no_bin;
     row->withheld_bytes = record->quarantine.bytes;
   }
 }

@@ -1,51 +1,51 @@
 /* SPDX-License-Identifier: MIT
  *
  * The record, the charge, the list and the figures share no lock, so they change inside GATE_LARGE, as for large blocks. */
-#include "heap/apart.h"
+#include "heap/block_source.h"
 #include "base/shared.h"
 #include "heap/large.h"
 #include "option.h"
 #include "space/gate.h"
 
 /* A request that the source cannot serve is served as in any other heap. */
-NOINLINE static void *take_apart(heap_t *heap, request_t *r)
+NOINLINE static void *take_standalone(heap_t *heap, request_t *r)
 {
   KEEPS_FRAME();
-  const apart_source_t *source = heap->apart_source;
+  const block_source_t *source = heap->source;
   if (r->together || (heap->flags & HEAP_GUARDED_UNASKED && heap_is_bounded(heap)))
     return heap_take_plain(heap, r);
-  void *block = apart_take(heap, source, r, r->size);
+  void *block = standalone_take(heap, source, r, r->size);
   return block || (source->serves && source->serves(r->size, r->alignment)) ? block : heap_take_plain(heap, r);
 }
 
-void apart_begin(heap_t *heap, const apart_source_t *source)
+void standalone_begin(heap_t *heap, const block_source_t *source)
 {
-  heap->take = take_apart;
-  heap->apart_source = source;
-  heap->flags &= ~(uint32_t)(HEAP_CACHED | HEAP_REACHED | HEAP_PLAIN_GRANULES);
+  heap->take = take_standalone;
+  heap->source = source;
+  heap->flags &= ~(uint32_t)(HEAP_CACHED | HEAP_WITHIN_REACH | HEAP_PLAIN_GRANULES);
 }
 
 /* The source may take less than bytes() returned, never more, so the heap stays within its budget. */
-static huge_t *take_record(heap_t *heap, const apart_source_t *source, size_t size, size_t alignment, const os_stack_t *stack,
+static huge_t *take_record(heap_t *heap, const block_source_t *source, size_t size, size_t alignment, const os_stack_t *stack,
                            bool *zeroed)
 {
   KEEPS_FRAME();
-  huge_apart_t *apart = huge_apart_record();
-  if (!apart)
+  huge_standalone_t *of = huge_standalone_record();
+  if (!of)
     return NULL;
-  huge_t *huge = &apart->huge;
-  apart->source = source;
-  apart->stack = stack;
-  bool taken = source->take(apart, heap, size, alignment, zeroed);
-  apart->stack = NULL;
+  huge_t *huge = &of->huge;
+  of->source = source;
+  of->stack = stack;
+  bool taken = source->take(of, heap, size, alignment, zeroed);
+  of->stack = NULL;
   if (taken)
     return huge;
-  huge_apart_end(huge);
+  huge_standalone_end(huge);
   return NULL;
 }
 
 /* The stack is taken before the gate is entered: it may wait for the loader, which a thread waiting for a fork may hold. */
-static const os_stack_t *look_at_stack(const apart_source_t *source, const void *from, os_stack_t *stack)
+static const os_stack_t *look_at_stack(const block_source_t *source, const void *from, os_stack_t *stack)
 {
   if (!source->take_stack)
     return NULL;
@@ -53,7 +53,7 @@ static const os_stack_t *look_at_stack(const apart_source_t *source, const void 
   return stack;
 }
 
-NOINLINE void *apart_take(heap_t *heap, const apart_source_t *source, request_t *r, size_t size)
+NOINLINE void *standalone_take(heap_t *heap, const block_source_t *source, request_t *r, size_t size)
 {
   KEEPS_FRAME();
   os_stack_t place;
@@ -71,55 +71,55 @@ NOINLINE void *apart_take(heap_t *heap, const apart_source_t *source, request_t 
   budget_note_peak(&heap->budget);
   large_count(heap, 1, (ptrdiff_t)huge_usable(huge), (ptrdiff_t)held);
   void *block = huge_block(huge);
-  huge_apart_enter(huge, heap, &heap->huge);
+  huge_standalone_enter(huge, heap, &heap->huge);
   r->past = zeroed ? BLOCK_ZEROED : BLOCK_FRESH;
   r->usable = size;
   r->heap = heap;
-  r->apart = true;
+  r->standalone = true;
   return block;
 }
 
-NOINLINE bool apart_give(heap_t *heap, const apart_source_t *source, const void *block, const char *call)
+NOINLINE bool standalone_give(heap_t *heap, const block_source_t *source, const void *block, const char *call)
 {
   KEEPS_FRAME();
   os_stack_t place;
   const os_stack_t *stack = look_at_stack(source, __builtin_return_address(0), &place);
   INSIDE_GATE(GATE_LARGE);
-  huge_t *huge = huge_apart_leave(block);
+  huge_t *huge = huge_standalone_leave(block);
   if (!huge)
     return false;
   size_t held = huge_size(huge);
   large_count(heap, -1, -(ptrdiff_t)huge_usable(huge), -(ptrdiff_t)held);
-  apart_of(huge)->stack = stack;
-  apart_of(huge)->source->give(apart_of(huge), call);
-  huge_apart_end(huge);
+  standalone_of(huge)->stack = stack;
+  standalone_of(huge)->source->give(standalone_of(huge), call);
+  huge_standalone_end(huge);
   budget_discharge(&heap->budget, held);
   return true;
 }
 
-bool apart_resize(heap_t *heap, huge_t *huge, size_t size, const char *call)
+bool standalone_resize(heap_t *heap, huge_t *huge, size_t size, const char *call)
 {
-  huge_apart_t *apart = apart_of(huge);
+  huge_standalone_t *of = standalone_of(huge);
   size = max_size(size, 1); /* a range needs at least one byte to have a page */
-  if (size >= apart->asked || apart->source->as_class)
-    return size <= apart->asked;
+  if (size >= of->asked || of->source->as_class)
+    return size <= of->asked;
   INSIDE_GATE(GATE_LARGE);
-  ptrdiff_t less = (ptrdiff_t)(apart->asked - size);
+  ptrdiff_t less = (ptrdiff_t)(of->asked - size);
   lock_acquire(&huge_lock);
-  if (apart->source->shorten)
-    apart->source->shorten(apart, size, call);
-  apart->asked = size;
+  if (of->source->shorten)
+    of->source->shorten(of, size, call);
+  of->asked = size;
   lock_release(&huge_lock);
   large_count(heap, 0, -less, 0);
   return true;
 }
 
-void apart_give_all(heap_t *heap, const char *call)
+void standalone_give_all(heap_t *heap, const char *call)
 {
   for (huge_t *huge = heap->huge, *older; huge; huge = older) {
     older = huge->older;
-    if (huge->is_apart)
-      apart_give(heap, apart_of(huge)->source, huge_block(huge), call);
+    if (huge->is_standalone)
+      standalone_give(heap, standalone_of(huge)->source, huge_block(huge), call);
   }
 }
 
@@ -141,7 +141,7 @@ void tool_look(void)
 }
 
 /* Constructors may have run earlier. If the program must not map memory, heaps with their own blocks cannot either. */
-void tool_settle(void)
+void tool_decide(void)
 {
   tool_look();
   if (settings.blocks == BLOCKS_OWN)
@@ -158,28 +158,28 @@ static size_t malloced_bytes(size_t size, size_t alignment)
 
 static size_t largest_malloced(size_t bytes) { return bytes > LEAD ? bytes - LEAD : 0; }
 
-static bool take_malloced(huge_apart_t *apart, const heap_t *heap, size_t size, size_t alignment, bool *zeroed)
+static bool take_malloced(huge_standalone_t *of, const heap_t *heap, size_t size, size_t alignment, bool *zeroed)
 {
   (void)heap;
   KEEPS_FRAME();
   char *block = os_tool_take(size, alignment);
   if (!block)
     return false;
-  apart->huge.range = (range_t){.start = (uintptr_t)block - LEAD, .size = malloced_bytes(size, alignment)};
-  apart->offset = LEAD;
-  apart->asked = size;
+  of->huge.range = (range_t){.start = (uintptr_t)block - LEAD, .size = malloced_bytes(size, alignment)};
+  of->offset = LEAD;
+  of->asked = size;
   *zeroed = false;
   return true;
 }
 
-static void give_malloced(const huge_apart_t *apart, const char *call)
+static void give_malloced(const huge_standalone_t *of, const char *call)
 {
   (void)call;
   KEEPS_FRAME();
-  os_tool_give(apart_block(apart));
+  os_tool_give(standalone_block(of));
 }
 
-static const apart_source_t malloc_source = {.take = take_malloced,
+static const block_source_t malloc_source = {.take = take_malloced,
                                              .bytes = malloced_bytes,
                                              .largest = largest_malloced,
                                              .give = give_malloced,
@@ -189,13 +189,13 @@ static const apart_source_t malloc_source = {.take = take_malloced,
 /* The context is a root of the leak search because it points to memory of the program. */
 void tool_begin(heap_t *heap)
 {
-  apart_begin(heap, &malloc_source);
+  standalone_begin(heap, &malloc_source);
   os_tool_begin_root(&heap->context, sizeof heap->context);
 }
 
 void tool_end(const heap_t *heap)
 {
-  if (heap->apart_source == &malloc_source)
+  if (heap->source == &malloc_source)
     os_tool_end_root(&heap->context, sizeof heap->context);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Heaps whose blocks are apart, each from a source of the test's: figures, budgets, walks, questions, reset and destroy. */
-#include "heap/apart.h"
+ * Heaps whose blocks are standalone, each from a source of the test's: figures, budgets, walks, questions, reset and destroy.
+ */
+#include "heap/block_source.h"
 #include "kinds.h"
 #include "os_fake.h"
 #include <errno.h>
@@ -14,16 +15,16 @@ static bool has_none;
 
 static size_t bytes_of_source(size_t size, size_t alignment) { return size + TAKES + max_size(alignment, 16); }
 
-static bool take_of_source(huge_apart_t *apart, const heap_t *heap, size_t size, size_t alignment, bool *zeroed)
+static bool take_of_source(huge_standalone_t *of, const heap_t *heap, size_t size, size_t alignment, bool *zeroed)
 {
   (void)heap;
   size_t takes = size + TAKES;
   char *block = (char *)round_up((uintptr_t)place + FRONT, max_size(alignment, 16));
   if (has_none || (size_t)(buffer + sizeof buffer - block) < takes)
     return false;
-  apart->huge.range = (range_t){.start = (uintptr_t)block - FRONT, .size = takes};
-  apart->offset = (size_t)(block - huge_start(&apart->huge));
-  apart->asked = size;
+  of->huge.range = (range_t){.start = (uintptr_t)block - FRONT, .size = takes};
+  of->offset = (size_t)(block - huge_start(&of->huge));
+  of->asked = size;
   place = block + size + BEHIND;
   taken++;
   *zeroed = false;
@@ -31,39 +32,39 @@ static bool take_of_source(huge_apart_t *apart, const heap_t *heap, size_t size,
   return true;
 }
 
-static void give_to_source(const huge_apart_t *apart, const char *call)
+static void give_to_source(const huge_standalone_t *of, const char *call)
 {
   (void)call;
-  memset(apart_block(apart), 0x66, apart->asked);
+  memset(standalone_block(of), 0x66, of->asked);
   given++;
 }
 
-static void verify_of_source(const huge_apart_t *apart, const char *call)
+static void verify_of_source(const huge_standalone_t *of, const char *call)
 {
   (void)call;
-  verified += apart->asked != 0;
+  verified += of->asked != 0;
 }
 
 static size_t largest_of_source(size_t bytes) { return bytes > bytes_of_source(0, 1) ? bytes - bytes_of_source(0, 1) : 0; }
 
-static const apart_source_t source = {.take = take_of_source,
+static const block_source_t source = {.take = take_of_source,
                                       .bytes = bytes_of_source,
                                       .largest = largest_of_source,
                                       .give = give_to_source,
                                       .verify = verify_of_source};
 
-static pool_heap_t *heap_apart(const pool_heap_options_t *options)
+static pool_heap_t *heap_standalone(const pool_heap_options_t *options)
 {
   os_fake_heal();
   pool_heap_t *heap = heap_new(options);
-  apart_begin(heap, &source);
+  standalone_begin(heap, &source);
   return heap;
 }
 
 static void any_size(void *argument)
 {
   (void)argument;
-  pool_heap_t *heap = heap_apart(&(pool_heap_options_t){.flags = 0});
+  pool_heap_t *heap = heap_standalone(&(pool_heap_options_t){.flags = 0});
   const size_t sizes[] = {0, 1, 16, 100, 5000, 300000};
   size_t count = sizeof sizes / sizeof *sizes, bytes = 0, held;
   for (size_t i = 0; i < count; i++) {
@@ -91,7 +92,7 @@ static void any_size(void *argument)
 static void aligned_and_resized(void *argument)
 {
   (void)argument;
-  pool_heap_t *heap = heap_apart(&(pool_heap_options_t){.flags = 0});
+  pool_heap_t *heap = heap_standalone(&(pool_heap_options_t){.flags = 0});
   char *block = pool_heap_aligned_alloc(heap, 256, 1000);
   must(block && (uintptr_t)block % 256 == 0 && taken == 1);
   pattern_write(block, 1000, 5);
@@ -109,7 +110,7 @@ static void aligned_and_resized(void *argument)
 static void without_source(void *argument)
 {
   (void)argument;
-  pool_heap_t *heap = heap_apart(&(pool_heap_options_t){.flags = 0});
+  pool_heap_t *heap = heap_standalone(&(pool_heap_options_t){.flags = 0});
   has_none = true;
   for (size_t size = 10; size < MIB; size *= 7) {
     void *block = pool_heap_alloc(heap, size);
@@ -123,7 +124,7 @@ static void without_source(void *argument)
 static void within_budget(void *argument)
 {
   (void)argument;
-  pool_heap_t *heap = heap_apart(&(pool_heap_options_t){.budget = 16 * MIB});
+  pool_heap_t *heap = heap_standalone(&(pool_heap_options_t){.budget = 16 * MIB});
   size_t count = 0;
   while (taken == count && count < 1000 && (blocks[count] = pool_heap_alloc(heap, 100 * KIB)) != NULL) {
     must(figures(heap).held_bytes <= 16 * MIB && check_heap(heap));
@@ -132,7 +133,7 @@ static void within_budget(void *argument)
   must(count > 100 && count < 1000); /* those of the source, until it had none */
   pool_heap_destroy(heap);
   must(given == taken);
-  pool_heap_t *small = heap_apart(&(pool_heap_options_t){.budget = 64 * KIB});
+  pool_heap_t *small = heap_standalone(&(pool_heap_options_t){.budget = 64 * KIB});
   place = buffer;
   size_t before = taken;
   while (pool_heap_alloc(small, 10000))
@@ -152,7 +153,7 @@ static bool visit_and_free(const pool_block_t *block, void *context)
 static void walked_and_reset(void *argument)
 {
   const bool *checked = argument;
-  pool_heap_t *heap = heap_apart(&(pool_heap_options_t){.flags = *checked ? POOL_HEAP_CHECKED : 0});
+  pool_heap_t *heap = heap_standalone(&(pool_heap_options_t){.flags = *checked ? POOL_HEAP_CHECKED : 0});
   size_t bytes = 0, walked = 0;
   for (size_t size = 1; size < 100000; size = size * 2 + 1, bytes += size)
     must(pool_heap_alloc(heap, size * 2 + 1));
@@ -170,7 +171,7 @@ WITH(walked_and_reset, bool, false, true)
 static void freed_twice(void *argument)
 {
   const bool *checked = argument;
-  pool_heap_t *heap = heap_apart(&(pool_heap_options_t){.name = "apart", .flags = *checked ? POOL_HEAP_CHECKED : 0});
+  pool_heap_t *heap = heap_standalone(&(pool_heap_options_t){.name = "standalone", .flags = *checked ? POOL_HEAP_CHECKED : 0});
   char *block = pool_heap_alloc(heap, 100);
   pool_heap_free(heap, block);
   pool_heap_free(heap, block);
@@ -179,7 +180,7 @@ static void freed_twice(void *argument)
 static void freed_inside(void *argument)
 {
   const bool *checked = argument;
-  pool_heap_t *heap = heap_apart(&(pool_heap_options_t){.name = "apart", .flags = *checked ? POOL_HEAP_CHECKED : 0});
+  pool_heap_t *heap = heap_standalone(&(pool_heap_options_t){.name = "standalone", .flags = *checked ? POOL_HEAP_CHECKED : 0});
   char *block = pool_heap_alloc(heap, 100);
   pool_heap_free(heap, block + 16);
 }
@@ -187,7 +188,7 @@ static void freed_inside(void *argument)
 static void wiped(void *argument)
 {
   (void)argument;
-  pool_heap_t *heap = heap_apart(&(pool_heap_options_t){.flags = POOL_HEAP_ZERO_ON_FREE});
+  pool_heap_t *heap = heap_standalone(&(pool_heap_options_t){.flags = POOL_HEAP_ZERO_ON_FREE});
   char *block = pool_heap_alloc(heap, 20000);
   uint64_t purges = os_fake.count[OS_PURGE];
   pool_heap_free(heap, block);
