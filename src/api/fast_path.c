@@ -227,13 +227,6 @@ NOINLINE BY_REGISTER void default_free_aligned_sized_slow(void *block, size_t si
   default_free_slow(block, call);
 }
 
-NOINLINE BY_REGISTER void default_free_sized_slow(void *block, size_t size, const char *call)
-{
-  if (block && !class_map_of(block))
-    heap_verify_sized(block, size, 1, call);
-  default_free_slow(block, call);
-}
-
 /* Returns whether fetched blocks are drawn as samples, or the thread is about to begin counting. */
 static bool is_counted_or_drawn(void)
 {

@@ -20,7 +20,6 @@ void *default_calloc_slow(size_t size);
 void *default_alloc_for(size_t size, origin_t by);
 BY_REGISTER void default_free_slow(void *block, const char *call);
 void default_free_for(void *block, origin_t by);
-BY_REGISTER void default_free_sized_slow(void *block, size_t size, const char *call);
 BY_REGISTER void default_free_aligned_sized_slow(void *block, size_t size, size_t alignment, const char *call);
 BY_REGISTER void *default_realloc_slow(void *block, size_t size, const char *call);
 size_t default_usable_size_slow(const void *block, const char *call);
@@ -53,18 +52,17 @@ static inline __attribute__((always_inline)) void default_free(void *block, cons
     default_free_slow(block, call);
 }
 
-/* The slow path checks the size if the requested size is known. */
-static inline __attribute__((always_inline)) void default_free_sized(void *block, size_t size, const char *call)
-{
-  if (unlikely(!default_free_pushes(block)))
-    default_free_sized_slow(block, size, call);
-}
-
+/* The slow path checks size and alignment if the requested size is known. */
 static inline __attribute__((always_inline)) void default_free_aligned_sized(void *block, size_t size, size_t alignment,
                                                                              const char *call)
 {
   if (unlikely(!default_free_pushes(block)))
     default_free_aligned_sized_slow(block, size, alignment, call);
+}
+
+static inline __attribute__((always_inline)) void default_free_sized(void *block, size_t size, const char *call)
+{
+  default_free_aligned_sized(block, size, 1, call);
 }
 
 /* Zeroes all bytes of the block, as pool_zalloc() promises. The length comes from a table because gcc would turn a length with

@@ -42,22 +42,15 @@ void pool_free(void *block) { default_free(block, fatal_free_call); }
 /* A block that realloc() left in place has another class than its size. The size is verified if the requested one is known. */
 void pool_free_sized(void *block, size_t size) { default_free_sized(block, size, "pool_free_sized"); }
 
-/* A heap without magazines has no fast path, and messages name the call. */
-COLD static size_t alloc_batch_uncached(size_t size, void **blocks, size_t count, origin_t by)
-{
-  size_t got = 0;
-  while (got < count && (blocks[got] = heap_allocate(&default_heap, size, 1, false, by)) != NULL)
-    got++;
-  return got;
-}
-
-/* Blocks are returned even if there are fewer than requested. The failing call has set errno. */
+/* Blocks are returned even if there are fewer than requested. The failing call has set errno. A heap without magazines has no
+ * fast path, and messages name the call. */
 size_t pool_alloc_batch(size_t size, void **blocks, size_t count)
 {
   size_t got = 0;
-  if (unlikely(!(default_heap.flags & HEAP_CACHED)))
-    return alloc_batch_uncached(size, blocks, count, ORIGIN("pool_alloc_batch"));
-  while (got < count && (blocks[got] = default_alloc(size)) != NULL)
+  bool cached = default_heap.flags & HEAP_CACHED;
+  while (got < count &&
+         (blocks[got] =
+            likely(cached) ? default_alloc(size) : heap_allocate(&default_heap, size, 1, false, ORIGIN("pool_alloc_batch"))))
     got++;
   return got;
 }

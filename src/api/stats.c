@@ -230,29 +230,25 @@ static void print_figures(void)
 }
 
 /* Last chance to find writes outside blocks or to freed ones. Other threads may still be at work, or were when the process was
- * forked. A single-threaded heap has no lock, so it is verified only if no other thread is left. */
+ * forked. A single-threaded heap has no lock, so it is verified only if no other thread is left. Second frees are found when
+ * magazines and depots are emptied, and these never were. Caches of other threads that still run are left alone, unless they
+ * can be reached. */
 static void verify_heaps(void)
 {
   bool alone = helpers_are_alone() && !fork_lost_threads;
   lock_acquire(&heaps_lock);
-  for (heap_t *heap = heaps_first(); heap; heap = heap->next)
-    if (heap_is_checked(heap) && (!heap->lock.solo || alone))
+  for (heap_t *heap = heaps_first(); heap; heap = heap->next) {
+    if (heap->lock.solo && !alone)
+      continue;
+    if (settings.check_at_exit)
+      heap_drain(heap, "exit");
+    if (heap_is_checked(heap))
       heads->verify_all(heap, alone, "exit");
+  }
   lock_release(&heaps_lock);
   const heap_dependents_t *dependents = __atomic_load_n(&heap_dependents, __ATOMIC_ACQUIRE);
   if (dependents)
     dependents->verify(NULL, alone, "exit");
-}
-
-/* Second frees are found when magazines and depots are emptied, and these never were. Caches of other threads that still run
- * are left alone, unless they can be reached. */
-static void drain_heaps(void)
-{
-  bool alone = helpers_are_alone() && !fork_lost_threads;
-  LOCKED(&heaps_lock);
-  for (heap_t *heap = heaps_first(); heap; heap = heap->next)
-    if (!heap->lock.solo || alone)
-      heap_drain(heap, "exit");
 }
 
 __attribute__((destructor)) static void finish(void)
@@ -261,8 +257,6 @@ __attribute__((destructor)) static void finish(void)
     observer->end_helpers();
   if (HAS_SYSTEM)
     background_end();
-  if (HAS_SYSTEM && manager_is_up() && settings.check_at_exit)
-    drain_heaps();
   if (HAS_SYSTEM && manager_is_up())
     verify_heaps();
   if (HAS_SYSTEM && observer && manager_is_up())
