@@ -99,9 +99,10 @@ static size_t bin_records_for(const pool_heap_options_t *o, size_t units)
          round_up((classes + 1) * sizeof(uint32_t), METADATA_ALIGNMENT);
 }
 
+/* A record that may be locked in memory has pages of its own. */
 region_plan_t region_no_plan(const pool_heap_options_t *o)
 {
-  return (region_plan_t){.heap_record = heap_record_bytes(o->flags)};
+  return (region_plan_t){.heap_record = o->flags & HEAP_REAL_TIME ? round_up(sizeof(heap_t), os_page_size()) : sizeof(heap_t)};
 }
 
 /* Records of a real-time heap have whole pages, which can be locked. */
@@ -260,15 +261,15 @@ static bool each_page(void *start, size_t size, piece_fn *act)
   return !size || act((void *)from, to - from);
 }
 
+/* Only memory of a caller, or of a heap whose record has pages of its own, is prefaulted or locked. */
 static bool each_piece(heap_t *heap, piece_fn *act)
 {
   const heap_region_t *region = &heap->region;
   const arena_t *arena = heap_own_arena(heap);
   if (heap_is_guest(heap))
     return each_page(region->start, region->size, act);
-  return each_page(heap, heap->flags & HEAP_REAL_TIME ? heap_record_bytes(heap->flags) : 0, act) &&
-         each_page(region->start, region->size, act) && each_page(heap->records_start, heap->reserve_records, act) &&
-         each_page(region->records, region->record_bytes, act) &&
+  return each_page(heap, sizeof *heap, act) && each_page(region->start, region->size, act) &&
+         each_page(heap->records_start, heap->reserve_records, act) && each_page(region->records, region->record_bytes, act) &&
          (!arena || (each_page((void *)(uintptr_t)arena, (size_t)(arena->runs_end - (const char *)arena), act) &&
                      each_page(arena->long_bitmaps, (size_t)(arena->long_bitmaps_end - (char *)arena->long_bitmaps), act)));
 }

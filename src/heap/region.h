@@ -71,10 +71,4 @@ static inline size_t heap_class_table_bytes(size_t classes)
   return round_up((classes + 1) * sizeof(uint32_t), METADATA_ALIGNMENT);
 }
 
-/* A record that may be locked in memory has a page of its own. */
-static inline size_t heap_record_bytes(unsigned flags)
-{
-  return flags & HEAP_REAL_TIME ? round_up(sizeof(heap_t), os_page_size()) : sizeof(heap_t);
-}
-
 #endif

@@ -99,17 +99,6 @@ heap_t *heaps_round_at;
 
 static bool is_ticked_here(const heap_t *heap) { return heap_has_granules(heap) && !heap_is_guest(heap) && !heap->lock.solo; }
 
-static bool tick_granules_of_some(uint64_t now_ms)
-{
-  size_t left = HEAPS_PER_LOOK;
-  bool waits = false;
-  heap_t *heap = heaps_round_at ? heaps_round_at : heaps_first();
-  while (heap && left-- && !(is_ticked_here(heap) && granular_tick(heap, now_ms, &waits)))
-    heap = heap->next;
-  heaps_round_at = heap;
-  return heap != NULL;
-}
-
 void heap_leave_ticks(const heap_t *heap)
 {
   if (heaps_round_at == heap)
@@ -120,7 +109,12 @@ static void tick_granules(uint64_t now_ms)
 {
   if (!granular_unpaid_bytes() || !lock_attempt(&heaps_lock))
     return;
-  __atomic_store_n(&granules_are_due, tick_granules_of_some(now_ms), __ATOMIC_RELAXED);
+  bool waits = false;
+  heap_t *heap = heaps_round_at ? heaps_round_at : heaps_first();
+  for (size_t i = HEAPS_PER_LOOK; heap && i && !(is_ticked_here(heap) && granular_tick(heap, now_ms, &waits)); i--)
+    heap = heap->next;
+  heaps_round_at = heap;
+  __atomic_store_n(&granules_are_due, heap != NULL, __ATOMIC_RELAXED);
   lock_release(&heaps_lock);
 }
 
