@@ -6,16 +6,13 @@ usage: cross.py SOURCE-ROOT
 
 Exit status 77: something that is needed is not installed."""
 
-import os
 import pathlib
-import re
 import shutil
-import subprocess
 import sys
 import tempfile
 
-SKIPPED = 77
-STUCK_SECONDS = 3400
+from builds import SKIPPED, run
+
 TOOLS = "aarch64-linux-gnu-"
 PLAIN = f"""[binaries]
 c = '{TOOLS}gcc'
@@ -30,17 +27,6 @@ cpu = 'aarch64'
 endian = 'little'
 """
 NEEDED = ("meson", "ninja", f"{TOOLS}gcc", f"{TOOLS}g++", f"{TOOLS}nm")
-NOT_KEPT = re.compile(r"LD_.*|TIDEPOOL_OPTIONS|MALLOC_PERTURB_|MESON_.*|PKG_CONFIG.*|CC|CXX|(C|CPP|CXX|LD)FLAGS")
-ENVIRONMENT = {name: value for name, value in os.environ.items() if not NOT_KEPT.fullmatch(name)} | {"LC_ALL": "C.UTF-8"}
-
-
-def run(*command, folder):
-    done = subprocess.run([str(word) for word in command], cwd=folder, env=ENVIRONMENT, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=STUCK_SECONDS,
-                          check=False)
-    if done.returncode:
-        sys.exit(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout[-6000:]}")
-    return done.stdout
 
 
 def other_names(archive, folder):

@@ -18,16 +18,8 @@ import sys
 import tempfile
 
 import debian_programs
+from builds import ENVIRONMENT, HERE, SKIPPED, cmocka_package, counts_of, run
 
-SKIPPED = 77
-STUCK_SECONDS = 7000
-HERE = pathlib.Path(__file__).resolve().parent
-CMOCKA = """Name: cmocka
-Description: what the unit tests use of it
-Version: 1
-Cflags: -I{shim}
-Libs: {static}{folder}/libcmocka.a
-"""
 # A cross file for this run beside the machine's own.
 OF_RUN = """[properties]
 pkg_config_libdir = '{packages}'
@@ -36,9 +28,6 @@ needs_exe_wrapper = {wrapped}
 # The interpreter stays open, so it needs no path inside.
 REGISTER = ('mount -t binfmt_misc none /proc/sys/fs/binfmt_misc && printf "%s" "$0" >/proc/sys/fs/binfmt_misc/register && '
             'exec "$@"')
-NOT_KEPT = re.compile(r"LD_.*|TIDEPOOL_OPTIONS|MALLOC_PERTURB_|MESON_.*|PKG_CONFIG.*|CC|CXX|(C|CPP|CXX|LD)FLAGS|QEMU_.*")
-ENVIRONMENT = {name: value for name, value in os.environ.items() if not NOT_KEPT.fullmatch(name)} | {"LC_ALL": "C.UTF-8"}
-COUNTS = re.compile(r"^(Ok|Skipped): +(\d+)", re.M)
 INSTRUCTION = re.compile(r"^ +[0-9a-f]+:\t\w", re.M)
 VERSION = re.compile(r"version (\d+)\.(\d+)")
 
@@ -110,15 +99,6 @@ LEFT_OUT_BEFORE_8_1 = {
 }
 
 
-def run(*command, folder, **environment):
-    done = subprocess.run([str(word) for word in command], cwd=folder, env=ENVIRONMENT | environment, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=STUCK_SECONDS,
-                          check=False)
-    if done.returncode:
-        sys.exit(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout[-6000:]}")
-    return done.stdout
-
-
 # ---- the emulator ----
 
 def emulator_of(machine):
@@ -160,11 +140,8 @@ def way_in(machine, emulator, folder):
 
 def configure(root, folder, name, way):
     """A build directory in which the one package is the small cmocka."""
-    machine, shim, packages, build = MACHINES[name], HERE / "musl", folder / "packages", folder / "build"
-    run(f"{machine.tools}gcc", "-std=gnu17", "-O1", "-Wall", "-Wextra", "-I", shim, "-c", shim / "cmocka.c", folder=folder)
-    run("ar", "rcs", "libcmocka.a", "cmocka.o", folder=folder)
-    packages.mkdir()
-    (packages / "cmocka.pc").write_text(CMOCKA.format(shim=shim, folder=folder, static="" if machine.emulator else "-static "))
+    machine, build = MACHINES[name], folder / "build"
+    packages = cmocka_package(folder, f"{machine.tools}gcc", static="" if machine.emulator else "-static ")
     wrapped = "true" if machine.emulator and not way else "false"
     (folder / "run.ini").write_text(OF_RUN.format(packages=packages, wrapped=wrapped))
     files = ["--cross-file", HERE / "machines" / f"{name}.ini", "--cross-file", "run.ini"]
@@ -182,8 +159,7 @@ def test(build, way, which, **environment):
     """Meson builds what it runs."""
     said = run(*(way or []), "meson", "test", "--print-errorlogs", "--timeout-multiplier", "10", "--num-processes",
                os.cpu_count(), *which, folder=build, **environment)
-    counts = dict(COUNTS.findall(said))
-    return f"{counts['Ok']} tests, {counts['Skipped']} skipped"
+    return counts_of(said)
 
 
 def test_pages(build, way, machine, version, environment):

@@ -7,45 +7,23 @@ usage: musl.py SOURCE-ROOT programs | tests
 `programs` links a program with each of the libraries, static and shared, and runs the unit tests of os/linux.c. `tests` runs
 the whole suite unit. All unit tests are linked statically. Exit status 77: something that is needed is not installed."""
 
-import os
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
 
-SKIPPED = 77
-STUCK_SECONDS = 3000
+from builds import HERE, SKIPPED, cmocka_package, counts_of, run
+
 NEEDED = ("musl-gcc", "meson", "ninja", "pkg-config", "ar", "objcopy", "nm", "readelf")
-HERE = pathlib.Path(__file__).resolve().parent
 # Nothing of glibc's may be found: no package of its, and no C++.
 NATIVE_FILE = """[binaries]
 c = 'musl-gcc'
 cpp = 'false'
 cmake = 'false'
 """
-CMOCKA = """Name: cmocka
-Description: what the unit tests use of it
-Version: 1
-Cflags: -I{shim} -isystem {kernel}
-Libs: -static {folder}/libcmocka.a
-"""
 SYSTEM_TESTS = ["linux", "linux_mappings", "linux_threads", "linux_window"]
 LIBRARIES = ["src/libtidepool.so", "src/libtidepool.a", "src/libtidepool-malloc.so"]   # not those for debugging
-# What the tests, or whoever runs them, may have set for their own build.
-NOT_KEPT = re.compile(r"LD_.*|TIDEPOOL_OPTIONS|MALLOC_PERTURB_|MESON_.*|PKG_CONFIG.*|CC|CXX|(C|CPP|CXX|LD)FLAGS")
-ENVIRONMENT = {name: value for name, value in os.environ.items() if not NOT_KEPT.fullmatch(name)} | {"LC_ALL": "C.UTF-8"}
-COUNTS = re.compile(r"^(Ok|Skipped): +(\d+)", re.M)
-
-
-def run(*command, folder, **environment):
-    done = subprocess.run([str(word) for word in command], cwd=folder, env=ENVIRONMENT | environment, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=STUCK_SECONDS,
-                          check=False)
-    if done.returncode:
-        sys.exit(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout[-6000:]}")
-    return done.stdout
 
 
 def headers_of_the_kernel(folder):
@@ -63,11 +41,8 @@ def headers_of_the_kernel(folder):
 
 def configure(root, folder, kernel):
     """A build directory in which the one package is the small cmocka."""
-    shim, packages, build = HERE / "musl", folder / "packages", folder / "build"
-    run("musl-gcc", "-std=gnu17", "-O1", "-Wall", "-Wextra", "-Werror", "-I", shim, "-c", shim / "cmocka.c", folder=folder)
-    run("ar", "rcs", "libcmocka.a", "cmocka.o", folder=folder)
-    packages.mkdir()
-    (packages / "cmocka.pc").write_text(CMOCKA.format(shim=shim, kernel=kernel, folder=folder))
+    packages = cmocka_package(folder, "musl-gcc", flags=f"-isystem {kernel}", static="-static ")
+    build = folder / "build"
     (folder / "musl.ini").write_text(NATIVE_FILE)
     options = ["-Dtests=true", "-Dwerror=true"]
     run("meson", "setup", build, root, "--native-file", "musl.ini", *options, folder=folder, PKG_CONFIG_LIBDIR=packages)
@@ -137,8 +112,7 @@ def run_units(build, *which):
     """Meson builds what it runs. Each program is static, because its cmocka asks for that."""
     said = run("meson", "test", "--print-errorlogs", "--timeout-multiplier", "10", *which, folder=build)
     check_is_static(build / "tests/unit/test_linux")
-    counts = dict(COUNTS.findall(said))
-    return f"{counts['Ok']} programs of unit tests, {counts['Skipped']} skipped"
+    return counts_of(said)
 
 
 def main():
