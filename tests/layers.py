@@ -16,9 +16,9 @@ import tempfile
 LAYERS = [
     ("base", ["machine", "features", "shared", "bits", "low_water", "grown", "pattern", "text", "span_tree",
               "list", "range_tree", "granules", "granules_kept", "granule_rows", "granules_ask", "granules_cut"]),
-    ("os", ["embedded/atomics", "embedded/errno", "embedded/string", "os", "tool", "probe", "thread_local", "lock",
-            "linux_lines", "linux", "linux_output", "linux_threads", "linux_processors", "linux_names", "linux_tool",
-            "embedded"]),
+    ("os", ["embedded/atomics", "embedded/errno", "embedded/string", "os", "tool", "probe", "thread_local", "parts", "lock",
+            "window", "unix_memory", "unix_output", "unix_threads", "unix_tool", "posix", "linux_lines", "linux",
+            "linux_threads", "linux_processors", "embedded"]),
     ("", ["misuse", "option", "size_class"]),
     ("space", ["class_map", "sleeper", "refusals", "budget", "gate", "step_budget", "metadata", "run", "arena", "huge_pages",
                "units", "slots", "space", "search", "purge", "move", "huge_range", "huge"]),
@@ -65,6 +65,13 @@ PUBLIC_EVERYWHERE = {"tidepool/version.h"}   # numbers, and no type
 # The debug library's part of it is beside what needs it.
 PLATFORM_UNITS = ("os/", "debug/linux_")
 PLATFORM_HEADER = re.compile(r"(sys|linux|asm|mach|bits)/|unistd\.h$|windows\.h$")
+# Of these Linux alone has all: a port would not compile with them.
+LINUX_HEADER = re.compile(r"(linux|asm)/|sys/(auxv|eventfd|prctl|random|syscall|sysinfo|uio)\.h$")
+# Files of which a build has some; it has all others.
+ALL_SYSTEMS = {"embedded", "linux", "posix"}
+SYSTEMS = {"os/embedded": {"embedded"}, "os/linux": {"linux"}, "os/posix": {"posix"}, "os/unix_": {"linux", "posix"},
+           "os/window": {"linux", "posix"}}
+LINUX_UNITS = ("os/linux", "debug/linux_")
 PLATFORM_MACRO = re.compile(r"^\s*#\s*(?:el)?if.*\b(__linux__|__unix__|__APPLE__|__FreeBSD__|_WIN32)\b")
 # Headers that print or allocate.
 HEAVY_HEADER = re.compile(r"(stdio|stdlib|malloc)\.h$")
@@ -104,7 +111,8 @@ def problem_of_own(source, unit, name):
     other = unit_of(name)
     if other not in UNITS:
         return None   # told for the file itself
-    return None if may_include(unit, other) else f"{unit} may not include {other}"
+    is_of_linux = other.startswith(LINUX_UNITS) and not unit.startswith(LINUX_UNITS)
+    return f"{unit} may not include {other}" if is_of_linux or not may_include(unit, other) else None
 
 
 def problem_of_system(unit, name):
@@ -115,6 +123,8 @@ def problem_of_system(unit, name):
         return None if public else f"{unit} may not include the public <{name}>"
     if not unit.startswith(PLATFORM_UNITS) and PLATFORM_HEADER.match(name):
         return f"<{name}> belongs to os"
+    if not unit.startswith(LINUX_UNITS) and LINUX_HEADER.match(name):
+        return f"<{name}> belongs to os/linux"
     if unit.startswith("base/") and HEAVY_HEADER.match(name):
         return f"base may not include <{name}>"
     return None
@@ -147,16 +157,20 @@ def functions_of(text):
             yield function[2]
 
 
+def systems_of(name):
+    """The systems whose builds have the file."""
+    return next((systems for start, systems in SYSTEMS.items() if name.startswith(start)), ALL_SYSTEMS)
+
+
 def problems_of_names(files):
-    """One name, one function. The two platforms have the same functions, since a build has one of them."""
+    """One name, one function. Systems have the same functions, since a build has one of them."""
     defined = {}
     for name, text in files:
-        platform = "embedded" if unit_of(name).startswith("os/embedded") else "linux"
         for function in sorted(set(functions_of(text))):
-            for first, other in defined.setdefault(function, []):
-                if other == platform or not name.startswith("os/") or not first.startswith("os/"):
+            for first in defined.setdefault(function, []):
+                if systems_of(name) & systems_of(first):
                     yield f"{name}: {function}() is a function of {first} too"
-            defined[function].append((name, platform))
+            defined[function].append(name)
 
 
 def problems_of_verbs(files):
@@ -202,7 +216,8 @@ def problems_of_readme(source):
 GOOD_TREE = {
     "base/bits.h": "#include <stdint.h>\n",
     "os/os.h": '#include "base/bits.h"\n',
-    "os/linux.c": '#include "os/os.h"\n#include <sys/mman.h>\n#ifdef __linux__\n#endif\n',
+    "os/linux_lines.h": "#include <sys/syscall.h>\n",
+    "os/linux.c": '#include "os/linux_lines.h"\n#include "os/os.h"\n#include <sys/mman.h>\n#ifdef __linux__\n#endif\n',
     "option.c": "#include <tidepool/version.h>\n",
     "misuse.h": "extern void (*fatal_before_abort)(void);\n",
     "size_class_table.inc": "1, 2\n",
@@ -221,7 +236,8 @@ GOOD_TREE = {
     "debug/linux_memory.c": "#include <sys/uio.h>\n",
     "heap/tick.c": "static bool is_there(void)\n{\n  if (1) {\n    return false;\n  }\n}\nvoid tick(void) {}\n",
     "heap/large.c": "/* is_there() */\nvoid tick(void);\nstatic int (*is_there)(void);\nint w = '\"', used = is_there();\n",
-    "os/linux_names.c": "bool os_map(void)\n{\n  return true;\n}\n",
+    "os/linux_processors.c": "bool os_map(void)\n{\n  return true;\n}\n",
+    "os/posix.c": "#include <sys/mman.h>\nbool os_map(void)\n{\n  return true;\n}\nvoid os_purge(void) {}\n",
     "os/embedded.c": "bool os_map(void)\n{\n  return true;\n}\n",
     "README.md": "# src\n" + "".join(f"| [`{folder}/`]({folder}) | x |\n" if folder else "| this folder | x |\n"
                                      for folder in folders_of_readme()),
@@ -256,7 +272,10 @@ BAD_FILES = [
     ("heap/walk.c", "bool *is_there(void)\n{\n  return 0;\n}\n", "is_there() is a function of heap/tick.c too"),
     ("heap/walk.c", "static inline __attribute__((alloc_size(1))) bool is_there(void);\n",
      "is_there() is a function of heap/tick.c too"),
-    ("os/linux_tool.c", "bool os_map(void) {}\n", "os_map() is a function of os/linux_names.c too"),
+    ("os/linux_threads.c", "bool os_map(void) {}\n", "os_map() is a function of os/linux_processors.c too"),
+    ("os/unix_memory.c", "void os_purge(void) {}\n", "os_purge() is a function of os/posix.c too"),
+    ("heap/tick.c", '#include "os/linux_lines.h"\n', "heap/tick may not include os/linux_lines"),
+    ("os/posix.c", "#include <sys/syscall.h>\n", "<sys/syscall.h> belongs to os/linux"),
     ("heap/walk.c", "char b = '\"';\nstatic const int c[] = {1};\nvoid tick(void) {}\n",
      "tick() is a function of heap/tick.c too"),
 ]

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The interface to the operating system. Each system has its own files in this folder (linux.c and linux_threads.c), which
- * src/meson.build chooses. The tests link os_fake.c instead, which fails the n-th call. Without a system (HAS_SYSTEM),
- * embedded.c has the few functions that are left.
+ * The interface to the operating system. src/meson.build chooses the files that implement it: linux*.c, or posix.c with the
+ * calls of POSIX alone. Both share unix*.c and window.c. docs/porting.md explains how to add a system. The tests link os_fake.c
+ * instead, which fails the n-th call. Without a system (HAS_SYSTEM), embedded.c has the few functions that are left.
  *
  * Every function preserves errno. Addresses and sizes are multiples of os_page_size() unless stated otherwise. */
 #ifndef OS_OS_H
@@ -91,7 +91,9 @@ bool os_grants_huge_pages(void);
 
 void os_split_huge_page(void *address);
 
+/* os_prefault() makes the pages resident. False: out of memory. os_touch() does it by writing, and ends the program then. */
 bool os_prefault(void *address, size_t size);
+void os_touch(void *address, size_t size);
 bool os_lock_memory(void *address, size_t size);
 bool os_unlock_memory(void *address, size_t size);
 
@@ -118,7 +120,9 @@ static inline void *os_reserve_share(size_t *bytes, size_t share, size_t least)
 /* Returns milliseconds of a monotonic clock with a resolution of a few milliseconds. It is cheap, and never a system call. */
 uint64_t os_now_ms(void);
 
-/* Returns a random number by a system call. It differs for each `turn`, even if the kernel has no random numbers yet. */
+/* os_entropy() returns a number that nobody can predict, as far as the system has any. os_random() spreads its bits. The result
+ * differs for each `turn`, even if the system has no random numbers yet. */
+uint64_t os_entropy(void);
 uint64_t os_random(unsigned turn);
 
 /* True as long as the process has never had a second thread. False is always safe. */
@@ -204,7 +208,6 @@ uint32_t os_process(void);
 
 /* os_threads() returns the number of threads of the process; 0 if the system does not say. os_started_threads() counts those
  * that os_start_thread() made, by name: this includes threads of another copy of the library. */
-extern const char *const os_helper_names[OS_HELPERS];
 unsigned os_threads(void);
 unsigned os_started_threads(void);
 

@@ -31,7 +31,7 @@
 #define UNDER_SANITIZER 1
 #endif
 
-#if defined __x86_64__ && defined __SEG_FS && !defined UNDER_SANITIZER
+#if defined __x86_64__ && defined __ELF__ && defined __SEG_FS && !defined UNDER_SANITIZER
 #define THREAD_SPACE __seg_fs
 #define THREAD_POINTER(type, variable, bytes) \
   (__extension__({ \

@@ -94,7 +94,7 @@ LEFT_OUT_BEFORE_8_1 = {
     "space_slots/in_the_next_slot_test": MAPS_OVER,
     "space_slots/in_the_slot_after_next_test": MAPS_OVER,
     "space_slots/init_elsewhere_test": MAPS_OVER,
-    "Linux, mappings/mapped_at": MAPS_OVER,
+    "Unix/mapped_at": MAPS_OVER,
     "large/impossible_sizes_test": LARGE,
 }
 

@@ -4,7 +4,7 @@ and without the headers of the kernel: a small cmocka is in the folder musl, and
 
 usage: musl.py SOURCE-ROOT programs | tests
 
-`programs` links a program with each of the libraries, static and shared, and runs the unit tests of os/linux.c. `tests` runs
+`programs` links a program with each of the libraries, static and shared, and runs the unit tests of os/. `tests` runs
 the whole suite unit. All unit tests are linked statically. Exit status 77: something that is needed is not installed."""
 
 import pathlib
@@ -22,8 +22,9 @@ c = 'musl-gcc'
 cpp = 'false'
 cmake = 'false'
 """
-SYSTEM_TESTS = ["linux", "linux_mappings", "linux_threads", "linux_window"]
-LIBRARIES = ["src/libtidepool.so", "src/libtidepool.a", "src/libtidepool-malloc.so"]   # not those for debugging
+SYSTEM_TESTS = ["unix", "linux_mappings", "linux_threads", "window"]
+LIBRARIES = ["src/tidepool:shared_library", "src/tidepool-malloc:shared_library", "src/libtidepool.a",
+             "src/libtidepool-malloc.a"]   # not those for debugging
 
 
 def headers_of_the_kernel(folder):
@@ -47,15 +48,6 @@ def configure(root, folder, kernel):
     options = ["-Dtests=true", "-Dwerror=true"]
     run("meson", "setup", build, root, "--native-file", "musl.ini", *options, folder=folder, PKG_CONFIG_LIBDIR=packages)
     return build
-
-
-def static_malloc(root, build):
-    """The objects of the shared library as an archive that shows the names of malloc alone."""
-    objects = sorted(build.glob("src/libtidepool-malloc.so*.p/*.o"))
-    run("ar", "rcs", "objects.a", *objects, folder=build)
-    names = root / "src/tidepool-malloc.map"
-    run("sh", root / "tools/archive", "libtidepool-malloc.a", "objects.a", names, "objcopy", "ar", "musl-gcc", folder=build)
-    return build / "libtidepool-malloc.a"
 
 
 def names_of(library, *options):
@@ -84,9 +76,9 @@ def run_with_our_malloc(program, **environment):
 
 
 def run_programs(root, build):
-    run("ninja", *LIBRARIES, folder=build)
+    run("meson", "compile", *LIBRARIES, folder=build)
     source, compiler = build / "src", ["musl-gcc", "-std=gnu17", "-Wall", "-Wextra", "-Werror", "-pthread"]
-    archive = static_malloc(root, build)
+    archive = source / "libtidepool-malloc.a"
     check_names(names_of(archive), names_of(source / "libtidepool-malloc.so", "-D"))
     program = [*compiler, "-I", root / "include", HERE / "program.c"]
     run(*program, "-static", "-o", "static", source / "libtidepool.a", folder=build)
@@ -111,7 +103,7 @@ def run_tests(_, build):
 def run_units(build, *which):
     """Meson builds what it runs. Each program is static, because its cmocka asks for that."""
     said = run("meson", "test", "--print-errorlogs", "--timeout-multiplier", "10", *which, folder=build)
-    check_is_static(build / "tests/unit/test_linux")
+    check_is_static(build / "tests/unit/test_unix")
     return counts_of(said)
 
 

@@ -20,7 +20,7 @@ static int failed(int error)
 void *kernel_mmap(void *address, size_t size, int protection, int flags, int file, off_t offset)
 {
   kernel.mmaps++;
-  must(!(flags & MAP_FIXED));
+  must(!(flags & MAP_FIXED) || kernel.may_map_over);
   if (kernel.mmap)
     return failed(kernel.mmap), MAP_FAILED;
   if (kernel.writable_most && protection & PROT_WRITE && size > kernel.writable_most)
@@ -79,7 +79,13 @@ static long prlimit_answer(int resource, struct rlimit *limit)
   return 0;
 }
 
-static long write_some(int file, const void *bytes, size_t size)
+int kernel_getrlimit(int resource, struct rlimit *limit)
+{
+  bool is_memory = resource == RLIMIT_AS || resource == RLIMIT_DATA;
+  return is_memory ? (int)prlimit_answer(resource, limit) : getrlimit(resource, limit);
+}
+
+ssize_t kernel_write(int file, const void *bytes, size_t size)
 {
   kernel.writes++;
   if (kernel.interruptions) {
@@ -111,10 +117,10 @@ long kernel_syscall(long number, ...)
     errno = error ? error : errno;
     return error ? -1 : 0;
   }
+  if (number == SYS_write)
+    return kernel_write((int)a[0], (const void *)a[1], (size_t)a[2]);
   if (number == SYS_openat && kernel.file)
     a[1] = (long)kernel.file;
-  if (number == SYS_write)
-    return write_some((int)a[0], (const void *)a[1], (size_t)a[2]);
   if (number == SYS_prlimit64)
     return prlimit_answer((int)a[1], (struct rlimit *)a[3]);
   if (number == SYS_futex)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The kernel below os/linux.c, as the tests of it want it: old, new, or one that refuses. Where nothing is said it is this
- * one. */
+ * The kernel below the files of os/, as the tests of it want it: old, new, or one that refuses. Where nothing is said it is
+ * this one. */
 #ifndef ANY_KERNEL_H
 #define ANY_KERNEL_H
 
@@ -31,6 +31,7 @@ typedef struct kernel {
   int dontneed, dontneed_locked, populate, huge_pages; /* of madvise() */
   int prctl, getrandom, sysinfo, membarrier, prlimit, futex;
   bool address_is_a_hint; /* a kernel that does not know MAP_FIXED_NOREPLACE */
+  bool may_map_over;      /* a mapping may replace others */
   bool no_auxiliary_vector;
   const char *file;     /* what is opened instead of a file of the system's */
   char *next_mapping;   /* where the next mapping is said to be; nothing is mapped */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Included before all else when os/linux.c is compiled for the tests of it: what it asks of the C library and the kernel goes
- * to functions of any_kernel.c, which do as old kernels do, or as ones that refuse. */
+ * Included before all else when the files of os/ are compiled for the tests of them: what they ask of the C library and the
+ * kernel goes to functions of any_kernel.c, which do as old kernels do, or as ones that refuse. */
 #ifndef UNIT_KERNEL_H
 #define UNIT_KERNEL_H
 
@@ -28,6 +28,8 @@ int kernel_madvise(void *address, size_t size, int advice);
 int kernel_mlock(const void *address, size_t size);
 int kernel_munlock(const void *address, size_t size);
 long kernel_syscall(long number, ...);
+ssize_t kernel_write(int file, const void *bytes, size_t size);
+int kernel_getrlimit(int resource, struct rlimit *limit);
 int kernel_clock_gettime(clockid_t clock, struct timespec *time);
 unsigned long kernel_getauxval(unsigned long type);
 int kernel_pthread_key_create(pthread_key_t *key, void (*at_exit)(void *));
@@ -49,6 +51,8 @@ void kernel_IO_list_unlock(void);
 #define mlock               kernel_mlock
 #define munlock             kernel_munlock
 #define syscall(...)        kernel_syscall(__VA_ARGS__, 0L, 0L, 0L, 0L, 0L, 0L) /* six are read, however many are given */
+#define write(...)          kernel_write(__VA_ARGS__)
+#define getrlimit           kernel_getrlimit
 #define clock_gettime       kernel_clock_gettime
 #define getauxval           kernel_getauxval
 #define pthread_key_create  kernel_pthread_key_create

@@ -322,7 +322,6 @@ int os_share_memory(const char *name, size_t size, os_shared_t *shared) { return
 bool os_is_shared(const os_shared_t *shared) { return (void)shared, false; }
 bool os_share_more(os_shared_t *shared, size_t size) { return (void)shared, (void)size, false; }
 void os_end_shared(os_shared_t *shared) { (void)shared; }
-const char *const os_helper_names[OS_HELPERS];
 int os_start_thread(os_helper_t which, void (*run)(void))
 {
   (void)which;

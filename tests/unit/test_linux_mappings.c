@@ -1,117 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Mappings of os/linux.c on any kernel: made, given back, resized, touched and locked. Every function keeps errno, and where
+ * Mappings of os/linux.c on any kernel: given back, resized, touched, named; and limits. Every function keeps errno, and where
  * os.h says that nothing happened nothing has. */
 #include "any_kernel.h"
 #include <signal.h>
-
-/* ---- mapping ---- */
-
-static void mapped(void **state)
-{
-  (void)state;
-  all_new();
-  assert_true(is_power_of_two(os_page_size()));
-  for (size_t alignment = 1; alignment <= 64 * MIB; alignment *= 8) {
-    all_new();
-    char *p = os_map(SOME, alignment);
-    assert_non_null(p);
-    assert_true((uintptr_t)p % alignment == 0 && all_zero(p, SOME) && errno_is_kept());
-    assert_true(kernel.munmaps <= 2 && kernel.mmaps == 1);
-    p[0] = p[SOME - 1] = 1;
-    assert_true(os_unmap(p, SOME) && errno_is_kept() && !is_mapped(p));
-  }
-  all_new();
-  assert_null(os_map(SIZE_MAX - PAGE + 1, 2 * MIB));
-  assert_null(os_map((size_t)15 << (ADDRESS_BITS - 4), 1));
-  assert_true(errno_is_kept());
-  kernel.mmap = ENOMEM;
-  assert_null(os_map(PAGE, 1));
-  assert_null(os_map(PAGE, MIB));
-  assert_true(errno_is_kept());
-}
-
-/* At the limit of mappings what lies beside an aligned block stays. */
-static void mapped_with_slack(void **state)
-{
-  (void)state;
-  all_new();
-  kernel.munmap = ENOMEM;
-  char *p = os_map(SOME, 4 * MIB);
-  assert_true(p && (uintptr_t)p % (4 * MIB) == 0 && all_zero(p, SOME) && errno_is_kept());
-  assert_true(is_mapped(p + SOME) || is_mapped(p - PAGE));
-  all_new();
-  os_unmap(p, SOME);
-}
-
-/* An alignment costs addresses, not memory. */
-static void mapped_with_little_memory(void **state)
-{
-  (void)state;
-  all_new();
-  kernel.writable_most = SOME;
-  char *p = os_map(SOME, 64 * MIB);
-  assert_true(p && (uintptr_t)p % (64 * MIB) == 0 && all_zero(p, SOME) && errno_is_kept());
-  p[0] = p[SOME - 1] = 1;
-  assert_true(!is_mapped(p + SOME) && !is_mapped(p - PAGE));
-  assert_true(os_unmap(p, SOME));
-  kernel.mprotect = ENOMEM;
-  kernel.munmaps = 0;
-  assert_null(os_map(SOME, 64 * MIB));
-  assert_true(errno_is_kept() && kernel.munmaps == 3);
-  kernel.mprotect = 0;
-  assert_null(os_map((size_t)15 << (ADDRESS_BITS - 4), 64 * MIB));
-  assert_true(errno_is_kept());
-}
-
-/* A kernel that knows the flag says EEXIST, one that does not takes the address for a hint. Neither touches what is there. */
-static void mapped_at(void **state)
-{
-  (void)state;
-  for (unsigned old = 0; old < 2; old++) {
-    char *at = free_addresses();
-    kernel.address_is_a_hint = old;
-    assert_int_equal(os_map_at(at, SOME), OS_MAPPED);
-    assert_true(errno_is_kept() && all_zero(at, SOME) && kernel.munmaps == 0);
-    memset(at, 7, SOME);
-    for (size_t from = 0; from < 3; from++) {
-      assert_int_equal(os_map_at(at + (from - 1) * 8 * PAGE, SOME), OS_OCCUPIED);
-      assert_true(errno_is_kept());
-    }
-    assert_int_equal(kernel.munmaps, old ? 3 : 0); /* what it got elsewhere is given back */
-    assert_true(pattern_kept("", 0, 1, 0) && at[0] == 7 && memcmp(at, at + 1, SOME - 1) == 0);
-    assert_true(os_unmap(at, SOME));
-    assert_int_equal(os_map_at(at, SOME), OS_MAPPED);
-    munmap(at - SOME, 3 * SOME);
-  }
-}
-
-static void not_mapped_at(void **state)
-{
-  static const int errors[] = {ENOMEM, EPERM, EINVAL, EAGAIN, EACCES};
-  char *at = free_addresses();
-  (void)state;
-  for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
-    kernel.mmap = errors[i];
-    assert_int_equal(os_map_at(at, SOME), OS_NO_MEMORY);
-    assert_true(errno_is_kept() && !is_mapped(at));
-  }
-  kernel.mmap = EEXIST;
-  assert_int_equal(os_map_at(at, SOME), OS_OCCUPIED);
-  assert_true(errno_is_kept());
-  munmap(at - SOME, 3 * SOME);
-}
-
-static void not_unmapped(void **state)
-{
-  char *p = some_pages();
-  (void)state;
-  memset(p, 7, SOME);
-  kernel.munmap = ENOMEM;
-  assert_false(os_unmap(p + PAGE, PAGE));
-  assert_true(errno_is_kept() && p[PAGE] == 7);
-  all_new();
-  assert_true(os_unmap(p, SOME) && errno_is_kept());
-}
 
 /* ---- giving memory back ---- */
 
@@ -177,18 +68,6 @@ static void not_remapped(void **state)
   munmap(p, SOME);
 }
 
-static void guarded(void **state)
-{
-  char *p = some_pages();
-  (void)state;
-  os_guard(p + PAGE, PAGE);
-  assert_true(errno_is_kept() && is_readable(p) && !is_readable(p + PAGE) && is_readable(p + 2 * PAGE));
-  kernel.mprotect = ENOMEM;
-  os_guard(p + 3 * PAGE, PAGE);
-  assert_true(errno_is_kept() && is_readable(p + 3 * PAGE));
-  munmap(p, SOME);
-}
-
 /* ---- touching and locking ---- */
 
 static void end_well(int number) { _exit(number != SIGSEGV); }
@@ -228,18 +107,6 @@ static void prefaulted(void **state)
     assert_false(os_prefault(p, SOME));
     assert_true(errno_is_kept());
   }
-  munmap(p, SOME);
-}
-
-static void locked(void **state)
-{
-  char *p = some_pages();
-  (void)state;
-  assert_true(os_lock_memory(p, SOME) && os_unlock_memory(p, SOME) && errno_is_kept());
-  kernel.mlock = kernel.munlock = EPERM;
-  assert_false(os_lock_memory(p, SOME));
-  assert_false(os_unlock_memory(p, SOME));
-  assert_true(errno_is_kept());
   munmap(p, SOME);
 }
 
@@ -335,15 +202,60 @@ static void split(void **state)
   os_unmap(p, 2 * MIB);
 }
 
+static void forbidden(void **state)
+{
+  char *p = some_pages();
+  (void)state;
+  uint64_t before = os_forbidden_count();
+  os_forbid(true);
+  assert_null(os_remap(p, SOME, 2 * SOME, true));
+  assert_int_equal(os_remap_to(p, PAGE, p + PAGE, PAGE), OS_OCCUPIED);
+  assert_false(os_close(p, SOME));
+  os_wish_huge_pages(p, SOME, true);
+  os_split_huge_page(p);
+  os_forbid(false);
+  assert_true(os_forbidden_count() == before + 5 && kernel.mremaps + kernel.mmaps + kernel.advices == 0 && errno_is_kept());
+  munmap(p, SOME);
+}
+
+/* ---- limits ---- */
+
+static size_t limit_now(void)
+{
+  os_read_limits();
+  assert_true(errno_is_kept());
+  return os_memory_limit;
+}
+
+static void limits(void **state)
+{
+  (void)state;
+  all_new();
+  assert_true(limit_now() == SIZE_MAX);
+  assert_true(os_memory_most >= 64 * MIB && os_memory_most <= SIZE_MAX >> (ADDRESS_BITS == 64 ? 14 : 0)); /* the machine's */
+  kernel.sysinfo = ENOSYS;
+  assert_true(limit_now() == SIZE_MAX && os_memory_most == SIZE_MAX);
+  kernel.sysinfo = 0;
+  kernel.address_space = 100 * MIB;
+  assert_int_equal(limit_now(), 100 * MIB);
+  assert_int_equal(os_memory_most, 100 * MIB);
+  kernel.data = 30 * MIB;
+  assert_int_equal(os_memory_limit, 100 * MIB); /* what was read stays */
+  assert_int_equal(limit_now(), 30 * MIB);
+  kernel.address_space = RLIM_INFINITY;
+  assert_int_equal(limit_now(), 30 * MIB);
+  kernel.data = 0;
+  assert_int_equal(limit_now(), 0);
+  kernel.prlimit = ENOSYS;
+  assert_true(limit_now() == SIZE_MAX);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(mapped),    cmocka_unit_test(mapped_with_slack), cmocka_unit_test(mapped_with_little_memory),
-    cmocka_unit_test(mapped_at), cmocka_unit_test(not_mapped_at),     cmocka_unit_test(not_unmapped),
-    cmocka_unit_test(purged),    cmocka_unit_test(remapped),          cmocka_unit_test(not_remapped),
-    cmocka_unit_test(guarded),   cmocka_unit_test(prefaulted),        cmocka_unit_test(locked),
-    cmocka_unit_test(wishes),    cmocka_unit_test(granted_test),      cmocka_unit_test(split),
-    cmocka_unit_test(named),
+    cmocka_unit_test(purged), cmocka_unit_test(remapped),     cmocka_unit_test(not_remapped), cmocka_unit_test(prefaulted),
+    cmocka_unit_test(wishes), cmocka_unit_test(granted_test), cmocka_unit_test(split),        cmocka_unit_test(named),
+    cmocka_unit_test(limits), cmocka_unit_test(forbidden),
   };
   return cmocka_run_group_tests_name("Linux, mappings", tests, NULL, NULL);
 }

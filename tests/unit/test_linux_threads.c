@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * What os/linux.c does for threads: fences, sleep, and the end of each, however late it is arranged. */
+ * What os/linux*.c do for threads: fences, sleep, processors. */
 #include "any_kernel.h"
 #include <linux/futex.h>
-#include <signal.h>
 
 static void fences(void **state)
 {
@@ -151,131 +150,12 @@ static void the_node_of_the_thread(void **state)
   assert_true(answer == before % 256 || !os_has_nodes);
 }
 
-static void *ended_with;
-
-static void note_end(void *argument) { __atomic_store_n(&ended_with, argument, __ATOMIC_RELEASE); }
-
-static void *end_noted(void *argument)
-{
-  must(os_thread_on_exit(argument));
-  return NULL;
-}
-
-static void *end_not_noted(void *argument)
-{
-  must(!os_thread_on_exit(argument));
-  return NULL;
-}
-
-static void ends_of_threads(void *argument)
-{
-  static int here;
-  (void)argument;
-  all_new();
-  must(!os_thread_on_exit(&here)); /* not arranged yet */
-  kernel.key = EAGAIN;             /* all keys are taken */
-  must(!os_on_thread_exit(note_end) && errno_is_kept());
-  in_thread(end_not_noted, &here);
-  must(!ended_with);
-  kernel.key = 0;
-  must(os_on_thread_exit(note_end) && errno_is_kept());
-  must(kernel.keys == 1 && kernel.keys_most <= 32); /* other threads want some meanwhile, and the least system has 128 */
-  in_thread(end_noted, &here);
-  must(__atomic_load_n(&ended_with, __ATOMIC_ACQUIRE) == &here);
-  ended_with = NULL;
-  kernel.setspecific = ENOMEM;
-  in_thread(end_not_noted, &here);
-  must(!ended_with);
-}
-
-/* Also where the end is arranged as late as can be, by a destructor in the last round of all. */
-enum { ROUNDS_OF_DESTRUCTORS = 4 };
-static pthread_key_t last_key;
-static void arrange_in_the_last_round(void *argument)
-{
-  static _Thread_local int rounds;
-  if (++rounds < ROUNDS_OF_DESTRUCTORS)
-    pthread_setspecific(last_key, argument);
-  else
-    must(os_thread_on_exit(argument));
-}
-
-static void *with_a_key(void *argument)
-{
-  pthread_setspecific(last_key, argument);
-  return NULL;
-}
-
-static void arranged_late(void *argument)
-{
-  static int here;
-  pthread_key_t before, behind[20];
-  (void)argument;
-  all_new();
-  must(pthread_key_create(&before, NULL) == 0 && os_on_thread_exit(note_end));
-  for (size_t i = 0; i < 20; i++) { /* whichever other keys there are */
-    must(pthread_key_create(&behind[i], arrange_in_the_last_round) == 0);
-    last_key = behind[i];
-    ended_with = NULL;
-    in_thread(with_a_key, &here);
-    must(__atomic_load_n(&ended_with, __ATOMIC_ACQUIRE) == &here);
-  }
-}
-
-/* A thread that blocks what it likes is not over; whoever blocks all may be. */
-static void *block_signals(void *argument)
-{
-  sigset_t set;
-  sigfillset(&set);
-  bool some = argument != NULL;
-  if (some)
-    sigdelset(&set, SIGALRM);
-  pthread_sigmask(SIG_SETMASK, &set, NULL);
-  must(os_thread_may_be_over() || some);
-  return NULL;
-}
-
-static void over_or_not(void *argument)
-{
-  static int some;
-  (void)argument;
-  all_new();
-  in_thread(block_signals, NULL);
-  in_thread(block_signals, &some);
-  errno = ERRNO_BEFORE;
-  os_thread_may_be_over();
-  must(errno_is_kept());
-}
-
-static void over_or_not_test(void **state)
-{
-  (void)state;
-  in_child(over_or_not, NULL);
-}
-
-static void arranged_late_test(void **state)
-{
-  (void)state;
-  in_child(arranged_late, NULL);
-}
-
-static void ends_of_threads_test(void **state)
-{
-  (void)state;
-  in_child(ends_of_threads, NULL);
-}
-
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(the_processor),
-    cmocka_unit_test(the_node),
-    cmocka_unit_test(the_node_of_the_thread),
-    cmocka_unit_test(fences),
-    cmocka_unit_test(sleepers),
-    cmocka_unit_test(ends_of_threads_test),
-    cmocka_unit_test(arranged_late_test),
-    cmocka_unit_test(over_or_not_test),
+    cmocka_unit_test(the_processor), cmocka_unit_test(the_node), cmocka_unit_test(the_node_of_the_thread),
+    cmocka_unit_test(fences),        cmocka_unit_test(sleepers),
+
   };
   return cmocka_run_group_tests_name("Linux, threads", tests, NULL, NULL);
 }

@@ -24,7 +24,7 @@ typedef int cmocka_fixture_t(void **state);
   { \
 #function, function, state \
   }
-#define cmocka_run_group_tests(tests, setup, teardown) cmocka_run_group_tests_name(__FILE__, tests, setup, teardown)
+#define cmocka_run_group_tests(tests, setup, teardown) cmocka_run_group_tests_name(#tests, tests, setup, teardown)
 #define cmocka_run_group_tests_name(name, tests, setup, teardown) \
   cmocka_run(name, tests, sizeof(tests) / sizeof *(tests), setup, teardown)
 int cmocka_run(const char *group, const struct CMUnitTest *tests, size_t count, cmocka_fixture_t *setup,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Where os/linux.c finds room for the window, wherever a kernel maps. */
+ * Where os/window.c finds room for the window, wherever a kernel maps. */
 #include "any_kernel.h"
 
 /* Address spaces of 39 bits (arm64, riscv64) and more; the thread sanitizer needs most of one itself. */
@@ -120,5 +120,5 @@ int main(void)
     cmocka_unit_test(a_window_beside_large_mappings),
     cmocka_unit_test(a_window_of_this_kernel),
   };
-  return cmocka_run_group_tests_name("Linux, window", tests, NULL, NULL);
+  return cmocka_run_group_tests_name("window", tests, NULL, NULL);
 }

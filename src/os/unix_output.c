@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT
- * Output, and the end of the process, on Linux. */
+ * Output, the environment, and the end of the process, as every Unix has them. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #define _FILE_OFFSET_BITS 64 /* 32-bit programs need it for files of more than 2 GiB */
 #include "os/os.h"
+#include "os/parts.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
+
+extern char **environ;
 
 enum { KEPT_LEAST = 512 }; /* above the descriptors of most programs, if so many may be open */
 
@@ -34,13 +34,11 @@ static bool may_write(int file, size_t length)
   return at < 0 || ((rlim_t)at <= limit.rlim_cur && length <= limit.rlim_cur - (rlim_t)at);
 }
 
-/* Makes system calls directly, because write() is a cancellation point: a cancelled thread would end there with the locks that
- * it holds, and abort() would not be called. */
 int os_write(int file, const char *text, size_t length)
 {
   int saved = errno, error = may_write(file, length) ? 0 : EFBIG;
   while (length && !error) {
-    ssize_t n = syscall(SYS_write, file, text, length);
+    ssize_t n = os_write_some(file, text, length);
     if (n < 0 && errno == EINTR)
       continue;
     error = n < 0 ? errno : n == 0 ? EIO : 0;
@@ -95,11 +93,10 @@ void os_write_kept_error(const char *text, size_t length)
 
 bool os_append(const char *path, const char *text, size_t length)
 {
-  int saved = errno, flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_LARGEFILE;
-  int file = (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0666); /* open() and close() are cancellation points */
+  int saved = errno, file = os_open_to_append(path);
   bool written = file >= 0 && write_all(file, text, length);
   if (file >= 0)
-    syscall(SYS_close, file);
+    os_close_appended(file);
   errno = saved;
   return written;
 }
@@ -107,3 +104,24 @@ bool os_append(const char *path, const char *text, size_t length)
 uint32_t os_process(void) { return (uint32_t)getpid(); }
 
 void os_abort(void) { abort(); }
+
+/* A library with DF_1_INITFIRST starts before glibc sets `environ`. glibc passes the environment to constructors. */
+static char **first_environment;
+void os_note_environment(char **variables)
+{
+#ifdef __GLIBC__
+  first_environment = variables;
+#else
+  (void)variables;
+#endif
+}
+
+/* Reads `environ` itself, because getenv() and secure_getenv() would touch more of the C library. */
+const char *os_environment(const char *name)
+{
+  size_t length = strlen(name);
+  for (char **entry = os_is_privileged() ? NULL : environ ? environ : first_environment; entry && *entry; entry++)
+    if (!strncmp(*entry, name, length) && (*entry)[length] == '=')
+      return *entry + length + 1;
+  return NULL;
+}
