@@ -23,7 +23,7 @@ LAYERS = [
     ("space", ["class_map", "sleeper", "refusals", "budget", "gate", "step_budget", "metadata", "run", "arena", "huge_pages",
                "units", "slots", "space", "search", "purge", "move", "huge_range", "huge"]),
     ("bin", ["slab", "magazine", "depot", "types", "due", "slabs", "slab_sizes", "bin", "ask"]),
-    ("thread", ["allowance", "magazines", "readers", "types", "caches", "thread"]),
+    ("thread", ["claim", "allowance", "magazines", "readers", "types", "caches", "thread"]),
     ("heap", ["types", "debug_hooks", "heap", "life", "invalid", "granular",
               "large", "block_source", "locate", "figures", "helper_threads", "tick",
               "fork", "startup", "blocks", "exhausted", "reallocate", "walk", "reset", "region", "options", "create"]),
@@ -46,7 +46,7 @@ NARROW = {
     **{f"api/{unit}": {"base", "os", "misuse", "api/fast_path"} for unit in ("malloc", "new_delete")},
     "api/loader": {"base", "os", "option", "heap"},
     **{f"api/{unit}": LOW | {"heap", "object_pool", "api/fast_path"} for unit in ("pool", "questions", "stats")},
-    **{f"object_pool/{unit}": LOW | {"heap", "object_pool", "space/gate", "space/metadata"}
+    **{f"object_pool/{unit}": LOW | {"heap", "object_pool", "space/gate", "space/metadata", "thread/claim"}
        for unit in dict(LAYERS)["object_pool"]},
 }
 # Where a lower layer calls a higher one: a pointer that the higher one sets.

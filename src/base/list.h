@@ -8,6 +8,12 @@
 #ifndef BASE_LIST_H
 #define BASE_LIST_H
 
+#include <stddef.h>
+#include <stdint.h>
+
+/* Returns the record that has the field. */
+#define CONTAINER_OF(pointer, type, field) ((type *)((uintptr_t)(pointer)-offsetof(type, field)))
+
 #define LIST_PUSH(first, record, next, previous) \
   do { \
     (record)->previous = NULL; \

@@ -3,12 +3,12 @@
  * A question goes down through the layers: is the address in a guest, a run, a mapping, a reserve? Each layer calls back under
  * its own lock (ask_run(), ask_huge()), so that the record it found cannot change meanwhile. */
 #include "heap/locate.h"
+#include "base/list.h"
 #include "heap/block_source.h"
 #include "heap/debug_hooks.h"
 #include "heap/granular.h"
 #include "misuse.h"
 #include "os/lock.h"
-#include <stddef.h>
 
 /* ---- guests: heaps in a caller's memory, which may be a block of any other heap, even of another guest ---- */
 
@@ -16,7 +16,7 @@ lock_t guests_lock;
 static range_t *guests;
 static size_t guest_count; /* 0 saves the lock: a caller has a block of a guest only after the guest was entered */
 
-static heap_t *heap_of_guest(range_t *range) { return (heap_t *)((char *)range - offsetof(heap_t, region.guest)); }
+static heap_t *heap_of_guest(range_t *range) { return CONTAINER_OF(range, heap_t, region.guest); }
 
 static heap_t *guest_around(uintptr_t address)
 {
@@ -163,7 +163,7 @@ static void ask_huge(huge_t *huge, void *context)
   look_at_head(q, q->at.heap, q->at.start, q->at.size);
 }
 
-static heap_t *heap_of_space(const space_t *space) { return (heap_t *)((uintptr_t)space - offsetof(heap_t, region.space)); }
+static heap_t *heap_of_space(const space_t *space) { return CONTAINER_OF(space, heap_t, region.space); }
 
 static heap_t *reserve_around(const void *address)
 {

@@ -156,8 +156,8 @@ static inline void set_busy(object_pool_t *pool, object_array_t *array, size_t i
 /* Lets threads use the pool's caches unless one of the reasons against it holds (cache.h). */
 static inline void resume_caches(object_pool_t *pool)
 {
-  if (HAS_SYSTEM && !has_unused(pool) && !pool->gets_without_cache)
-    STORE(pool->slot, pool->own_slot);
+  if (HAS_SYSTEM && !has_unused(pool) && !pool->gets_without_cache && !pool->claimed)
+    __atomic_store_n(&pool->slot, pool->own_slot, __ATOMIC_RELEASE);
 }
 
 static inline void array_become_used(object_pool_t *pool, object_array_t *array)

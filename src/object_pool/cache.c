@@ -3,6 +3,7 @@
  * Stocks stay with their pool. When a thread ends, its stock waits for the next thread that uses the pool. So the list of
  * stocks can be read without a lock as long as the pool lives. */
 #include "object_pool/cache.h"
+#include "base/list.h"
 #include "heap/heap.h"
 #include "space/metadata.h"
 #include <string.h>
@@ -22,7 +23,7 @@ static uint32_t never_used; /* the uses of a cache without a hot object: a put o
 static word_t slots_taken[OBJECT_SLOTS / WORD_BITS];
 static object_stock_t *unused_stocks; /* under object_caches_lock, as the blocks below */
 /* Blocks are never freed. The first cache of a block, that of slot 0, stores its links: `hot` links all blocks, and `stock`
- * those without a thread. is_out marks a block without a thread. */
+ * those without a thread. A block without a thread has no `uses`. */
 static object_cache_t *all_blocks, *unused_blocks;
 static metadata_kind_t stock_records = {.size = sizeof(object_stock_t), .alignment = METADATA_ALIGNMENT};
 
@@ -32,7 +33,6 @@ static void cache_reset(object_cache_t *cache)
   cache_leave(cache, false);
   cache->hot = NULL;
   cache->uses = &never_used;
-  cache->claimed = cache->is_out = false;
   cache->stock = NULL;
 }
 
@@ -67,7 +67,7 @@ static object_cache_t *block_take(void)
 static void block_give(object_cache_t *block)
 {
   block->stock = (object_stock_t *)unused_blocks;
-  block->is_out = true;
+  block->uses = NULL;
   unused_blocks = block;
 }
 
@@ -85,8 +85,8 @@ static void spill(object_pool_t *pool, object_cache_t *cache)
 {
   object_stock_t *stock = cache->stock;
   pool_acquire(pool);
-  cache_become_busy(cache);
-  if (!cache_is_claimed(cache)) {
+  claim_set_busy(&cache->busy);
+  if (!cache_slot_is_empty(pool)) {
     uint32_t half = (stock->count + 1) / 2;
     give_positions(pool, stock->positions, half);
     STORE(stock->count, stock->count - half);
@@ -118,9 +118,9 @@ void cache_refill(object_pool_t *pool, object_cache_t *cache, const void *object
   object_array_t *home = pool->home;
   object_stock_t *stock = cache->stock;
   size_t last = object_position(pool, home, object);
-  cache_become_busy(cache);
+  claim_set_busy(&cache->busy);
   size_t most = min_size(stock->most, (home->capacity - home->taken) / REFILL_PART), half = (stock->most + 1) / 2, got = 0;
-  if (!most || cache_is_claimed(cache) || LOAD(stock->count)) {
+  if (!most || cache_slot_is_empty(pool) || LOAD(stock->count)) {
     cache_leave_hot(cache);
     return;
   }
@@ -200,10 +200,8 @@ object_cache_t *cache_with_stock(object_pool_t *pool)
 /* All pools without caches share slot 0. */
 void caches_enter_pool(object_pool_t *pool)
 {
-  if (!no_caches[0].claimed) {
+  if (!no_caches[0].uses)
     block_reset(no_caches);
-    no_caches[0].claimed = true;
-  }
   bool fits = !is_hooked(pool) && !pool->single_thread && pool->array_count && pool->arrays[0]->permanent &&
               pool->when_full != OBJECT_POOL_EVICT;
   size_t slot = 1;
@@ -270,51 +268,52 @@ static void flush_with_lock(object_pool_t *pool, object_stock_t *stock)
   lock_release(&pool->lock);
 }
 
-static bool claim_all(const object_pool_t *pool, bool claim)
-{
-  bool others = false;
-  for (const object_stock_t *stock = pool->stocks; stock; stock = stock->next) {
-    if (!stock->cache)
-      continue;
-    __atomic_store_n(&stock->cache->claimed, claim, __ATOMIC_SEQ_CST);
-    others |= !is_own(stock->cache);
-  }
-  return others;
-}
-
-/* A busy thread may not look so before the fence. The calling thread is busy if this signal handler interrupted its call. */
-static void wait_for_owners(const object_pool_t *pool, bool others)
-{
-  bool fenced = others && os_fence_others();
-  for (object_stock_t *stock = pool->stocks; stock; stock = stock->next) {
-    object_cache_t *cache = stock->cache;
-    if (cache)
-      cache->is_out = is_own(cache) ? !cache->busy : fenced && lock_flag_clears(&cache->busy, PATIENCE);
-  }
-}
-
-static void *flush_all(object_pool_t *pool, bool others, bool takes)
+/* The empty slot sends all owners to the pool's lock. */
+static void empty_pool_slot(object_pool_t *pool)
 {
   lock_acquire(&pool->lock);
-  for (object_stock_t *stock = pool->stocks; stock; stock = stock->next)
-    if (stock->cache && stock->cache->is_out)
-      flush(pool, stock);
-  void *object = takes ? take_plain(pool) : NULL;
-  if (others) {
-    pool->gets_without_cache = GETS_WITHOUT_CACHE;
-    STORE(pool->slot, 0);
+  pool->claimed = true;
+  __atomic_store_n(&pool->slot, 0, CLAIM_ORDER);
+  lock_release(&pool->lock);
+}
+
+/* Returns the claims of other threads' caches, and the stock of the calling thread. */
+static claim_t *claim_stocks(const object_pool_t *pool, object_stock_t **own)
+{
+  claim_t *claims = NULL;
+  for (object_stock_t *stock = pool->stocks; stock; stock = stock->next) {
+    if (stock->cache && is_own(stock->cache))
+      *own = stock;
+    else if (stock->cache)
+      claim_push(&claims, &stock->claim, &stock->cache->busy);
   }
+  return claims;
+}
+
+static void *collect_claimed(object_pool_t *pool, claim_t *claims, bool others, bool takes)
+{
+  lock_acquire(&pool->lock);
+  for (claim_t *claim = claims; claim; claim = claim->next)
+    flush(pool, CONTAINER_OF(claim, object_stock_t, claim));
+  void *object = takes ? take_plain(pool) : NULL;
+  if (others)
+    pool->gets_without_cache = GETS_WITHOUT_CACHE;
+  pool->claimed = false;
+  resume_caches(pool);
   lock_release(&pool->lock);
   return object;
 }
 
-static void *reach(object_pool_t *pool, bool takes)
+/* The calling thread is busy if this signal handler interrupted its call. Its cache then stays as it is. */
+static void *collect(object_pool_t *pool, bool takes)
 {
+  object_stock_t *own = NULL;
   lock_acquire(&object_caches_lock);
-  bool others = claim_all(pool, true);
-  wait_for_owners(pool, others);
-  void *object = flush_all(pool, others, takes);
-  claim_all(pool, false);
+  empty_pool_slot(pool);
+  claim_t *others = claim_stocks(pool, &own), *claims = claims_settle(others, PATIENCE);
+  if (own && !own->cache->busy)
+    claim_push(&claims, &own->claim, &own->cache->busy);
+  void *object = collect_claimed(pool, claims, others, takes);
   lock_release(&object_caches_lock);
   return object;
 }
@@ -327,13 +326,13 @@ void *caches_get(object_pool_t *pool)
   void *object = take_plain(pool);
   bool full = !object && pool->gets_without_cache && !caches_count(pool);
   lock_release(&pool->lock);
-  return object || full ? object : reach(pool, true);
+  return object || full ? object : collect(pool, true);
 }
 
 void caches_empty(object_pool_t *pool)
 {
   if (pool->home && caches_count(pool))
-    reach(pool, false);
+    collect(pool, false);
 }
 
 void caches_end_of_thread(void)
@@ -358,7 +357,7 @@ void caches_end_of_thread(void)
 void caches_forget_blocks(void)
 {
   for (object_cache_t *block = all_blocks; block; block = block->hot)
-    if (block != object_caches && !block->is_out)
+    if (block != object_caches && block->uses)
       block_give(block);
 }
 

@@ -7,24 +7,16 @@
  * which was created with the pool and stays with it. They count as taken in the array. The uses of a taken object say whether
  * it is live. Only the thread that gets or puts it changes them.
  *
- * A get that finds no free object collects the caches of all threads (caches_get()). Their owners execute no fence for that:
- *
- *     owner, who gets                              another thread, under object_caches_lock
- *     busy = true                                  all caches of the pool are claimed
- *     is the cache claimed?                        a fence in every thread (os_fence_others)
- *       no: an object is taken from it             wait until no owner is busy
- *     busy = false                                 under the pool's lock: flush all, take one for itself
- *                                                  no cache is claimed any more
- *
- * If the owner reads `claimed` after the fence, it finds its cache claimed. If it reads before, the other thread sees `busy`.
- * So after the wait, threads take free objects only under the pool's lock, and none while the collecting thread holds it. A get
- * that fails has therefore seen a moment at which no object was free.
+ * A get that finds no free object collects the caches of all threads (caches_get()): it claims them (claim.h) by emptying the
+ * pool's slot, flushes them under the pool's lock, and takes an object for itself. After the claim, threads take free objects
+ * only under that lock, and none while the collecting thread holds it. A get that fails has therefore seen a moment at which no
+ * object was free.
  *
  * A put of the hot object needs neither `busy` nor a check. It frees an object where none was free, and other threads do not
- * touch that before. All other changes by the owner follow the protocol of a get.
+ * touch that before. All other changes by the owner follow the protocol of a claim.
  *
- * No cache is used while the pool's slot is 0; each call then takes the lock. That is so for some gets after a collection,
- * since the pool may soon be exhausted again. It is also so while an array is unused, as every call then looks at the clock. */
+ * While the pool's slot is 0, each call takes the lock. That is so for some gets after a collection, since the pool may soon be
+ * exhausted again. It is also so while an array is unused, as every call then looks at the clock. */
 #ifndef CACHE_H
 #define CACHE_H
 
@@ -50,25 +42,20 @@ static inline object_cache_t *cache_of_pool(const object_pool_t *pool)
   return (object_cache_t *)((char *)object_caches + LOAD(pool->slot));
 }
 
-static inline void cache_become_busy(object_cache_t *cache)
-{
-  __atomic_store_n(&cache->busy, true, BUSY_ORDER);
-  __atomic_signal_fence(__ATOMIC_SEQ_CST);
-}
-
 /* Takes one instruction less than the compilers' code for an atomic load. */
 #if defined __x86_64__ && defined __GCC_ASM_FLAG_OUTPUTS__ && !defined UNDER_SANITIZER
-#define CACHE_FLAG(flag) \
+#define CACHE_WORD_IS_SET(compare, word) \
   (__extension__({ \
     bool set_; \
-    __asm__ volatile("cmpb $0, %1" : "=@ccne"(set_) : "m"(flag) : "memory"); \
+    __asm__ volatile(compare " $0, %1" : "=@ccne"(set_) : "m"(word) : "memory"); \
     set_; \
   }))
 #else
-#define CACHE_FLAG(flag) __atomic_load_n(&(flag), __ATOMIC_SEQ_CST)
+#define CACHE_WORD_IS_SET(compare, word) (__atomic_load_n(&(word), __ATOMIC_SEQ_CST) != 0)
 #endif
-static inline bool cache_is_claimed(const object_cache_t *cache) { return CACHE_FLAG(cache->claimed); }
-static inline bool cache_has_hot(const object_cache_t *cache) { return CACHE_FLAG(cache->hot_is_free); }
+/* The owner must be busy before it asks. */
+static inline bool cache_slot_is_empty(const object_pool_t *pool) { return !CACHE_WORD_IS_SET("cmpw", pool->slot); }
+static inline bool cache_has_hot(const object_cache_t *cache) { return CACHE_WORD_IS_SET("cmpb", cache->hot_is_free); }
 
 /* cache_leave() ends the owner's work and sets whether the hot object is free; cache_leave_hot() leaves that as it is. */
 static inline void cache_leave(object_cache_t *cache, bool hot_is_free)
@@ -76,7 +63,7 @@ static inline void cache_leave(object_cache_t *cache, bool hot_is_free)
   object_cache_t left = {.busy = false, .hot_is_free = hot_is_free};
   __atomic_store_n(&cache->busy_and_hot, left.busy_and_hot, __ATOMIC_RELEASE);
 }
-static inline void cache_leave_hot(object_cache_t *cache) { __atomic_store_n(&cache->busy, false, __ATOMIC_RELEASE); }
+static inline void cache_leave_hot(object_cache_t *cache) { claim_clear_busy(&cache->busy); }
 
 /* Puts the hot object. */
 static inline void cache_hot_is_free(object_cache_t *cache) { __atomic_store_n(&cache->hot_is_free, true, __ATOMIC_RELEASE); }
@@ -88,12 +75,12 @@ static inline void cache_set_hot(const object_pool_t *pool, object_cache_t *cach
 }
 
 /* Gets an object of the stock, which becomes the hot object, live, after no free hot object was found. The owner is busy on
- * entry and not on return. NULL: the stock is empty, or another thread collects. `claimed` is read first, then the cache. */
+ * entry and not on return. NULL: the stock is empty, or another thread collects. The slot is read first, then the cache. */
 static inline void *cache_get(const object_pool_t *pool, object_cache_t *cache)
 {
   object_stock_t *stock = cache->stock;
   uint32_t count;
-  if (unlikely(cache_is_claimed(cache) || cache_has_hot(cache) || !(count = LOAD(stock->count)))) {
+  if (unlikely(cache_slot_is_empty(pool) || cache_has_hot(cache) || !(count = LOAD(stock->count)))) {
     cache_leave_hot(cache);
     return NULL;
   }
@@ -107,13 +94,13 @@ static inline void *cache_get(const object_pool_t *pool, object_cache_t *cache)
 
 /* Puts the object at position `i` of the home array. It becomes the hot object, and the former one goes to the stock. False:
  * nothing has changed, because the object is not live, there is no room, or another thread collects. What was read before the
- * cache became busy may have changed, so `claimed` is read first. */
+ * cache became busy may have changed, so the slot is read first. */
 static inline bool cache_put(object_pool_t *pool, object_cache_t *cache, size_t i)
 {
-  cache_become_busy(cache);
+  claim_set_busy(&cache->busy);
   object_stock_t *stock = cache->stock;
   bool pushes = false;
-  if (unlikely(!stock || cache_is_claimed(cache) || ((pushes = cache_has_hot(cache)) && LOAD(stock->count) == stock->most) ||
+  if (unlikely(!stock || cache_slot_is_empty(pool) || ((pushes = cache_has_hot(cache)) && LOAD(stock->count) == stock->most) ||
                !end_use(pool->home->uses + i))) {
     cache_leave_hot(cache);
     return false;

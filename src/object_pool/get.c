@@ -235,8 +235,8 @@ NOINLINE static void *get_cached(object_pool_t *pool, object_cache_t *cache)
 static inline void *get_own_hot(object_pool_t *pool)
 {
   object_cache_t *cache = cache_of_pool(pool);
-  cache_become_busy(cache);
-  if (unlikely(cache_is_claimed(cache) || !cache_has_hot(cache)))
+  claim_set_busy(&cache->busy);
+  if (unlikely(cache_slot_is_empty(pool) || !cache_has_hot(cache)))
     return get_cached(pool, cache);
   start_use(cache->uses);
   void *object = cache->hot;

@@ -39,6 +39,7 @@
 
 #include "base/bits.h"
 #include "heap/types.h"
+#include "thread/claim.h"
 #include <tidepool/object_pool.h>
 
 enum {
@@ -89,8 +90,6 @@ typedef struct object_cache {
     };
     uint16_t busy_and_hot;
   };
-  bool claimed; /* by another thread that collects */
-  bool is_out;  /* that thread has seen that the owner is not busy */
   struct object_stock *stock;
 } object_cache_t;
 
@@ -98,6 +97,7 @@ typedef struct object_stock {
   object_cache_t *cache; /* NULL: its thread has ended */
   object_pool_t *pool;
   struct object_stock *next; /* of the same pool, or unused */
+  claim_t claim;
   uint32_t count, most;
   uint32_t positions[OBJECT_STOCK]; /* in the home array */
 } object_stock_t;
@@ -115,7 +115,7 @@ struct object_pool {
   size_t walked_bytes; /* each object in these bytes is followed by another live one */
   size_t stride;
   object_array_t *only; /* the array, if it can be walked without the lock */
-  uint16_t slot; /* byte offset of the pool's cache in a thread's block; 0: none is used. A stale one leads to a valid cache */
+  uint16_t slot; /* byte offset of the pool's cache in a thread's block; 0: none is used. It publishes what a claim flushed */
   uint16_t own_slot; /* the slot while caches are used */
   uint32_t mark;  /* OBJECT_POOL_MARK while it is live. The fields up to `hot` are read without the lock, and rarely written */
   uint32_t path;  /* the path of gets and puts while it is live: PATH_... */
@@ -135,6 +135,7 @@ struct object_pool {
   hot_t hot_shared; /* of any other pool */
   object_stock_t *stocks;
   uint32_t gets_without_cache; /* gets until caches are used again */
+  bool claimed;                /* its caches are claimed, so `slot` stays 0 */
   object_array_t *current;
   uint32_t array_count;
   uint32_t unused_count;

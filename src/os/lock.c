@@ -5,10 +5,8 @@
 /* ---- lock ---- */
 
 enum {
-  SPINS = 40,      /* about 2 us: a slow path under a bin's lock takes less than 1 us */
-  LAST_WAITS = 3,  /* waits of LONG_US by a thread that is about to end the process */
-  FLAG_SPINS = 20, /* reads of a flag without a nap */
-  FLAG_NAPS = 200, /* reads of a flag with a nap of about 100 us before each */
+  SPINS = 40,     /* about 2 us: a slow path under a bin's lock takes less than 1 us */
+  LAST_WAITS = 3, /* waits of LONG_US by a thread that is about to end the process */
   LONG_US = 10000
 };
 
@@ -37,20 +35,6 @@ COLD void lock_wait(lock_t *lock)
   }
   for (unsigned waits = 0; __atomic_exchange_n(&lock->word, 2, __ATOMIC_SEQ_CST) != 0 && !stop_waiting(waits); waits++)
     os_wait(&lock->word, 2, lock_may_be_own ? LONG_US : 0);
-}
-
-bool lock_flag_clears(const bool *flag, unsigned sleeps)
-{
-  uint32_t nothing = 0;
-  for (unsigned i = 0; i < FLAG_SPINS + FLAG_NAPS + sleeps; i++) {
-    if (!__atomic_load_n(flag, __ATOMIC_ACQUIRE))
-      return true;
-    if (i >= FLAG_SPINS + FLAG_NAPS)
-      os_wait(&nothing, 0, LONG_US);
-    else if (i >= FLAG_SPINS)
-      os_nap();
-  }
-  return false;
 }
 
 /* ---- closure ----

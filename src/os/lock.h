@@ -101,10 +101,6 @@ static inline void lock_let_in(lock_t *lock)
   }
 }
 
-/* Waits until another thread clears a flag, which it sets for a few instructions or while it waits for a lock. Spins and naps
- * first, then sleeps `sleeps` times for 10 ms. Returns false if the flag stays set. */
-bool lock_flag_clears(const bool *flag, unsigned sleeps);
-
 /* Opens a lock in the child of a fork, where no thread sleeps at it. A free lock is not written, which saves its page. */
 static inline void lock_reset(lock_t *lock)
 {

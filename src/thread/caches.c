@@ -5,7 +5,6 @@
 #include "base/list.h"
 #include "space/metadata.h"
 #include "space/sleeper.h"
-#include <stddef.h>
 
 enum { CHAINS_LEAST_LOG2 = 4 };
 
@@ -17,13 +16,13 @@ static heap_cache_t *unused_caches;
 
 static void store_slot(thread_t *thread, size_t i, struct pool_heap *heap)
 {
-  __atomic_store_n(&thread->heap_at[i], heap, BUSY_ORDER);
+  __atomic_store_n(&thread->heap_at[i], heap, CLAIM_ORDER);
 }
 
 /* True also if the fast paths do not find it there. */
 static bool is_in_slot(const thread_t *thread, const struct pool_heap *heap)
 {
-  return heap_in_slot(__atomic_load_n(&thread->heap_at[cache_slot_of(heap)], BUSY_ORDER)) == heap;
+  return heap_in_slot(__atomic_load_n(&thread->heap_at[cache_slot_of(heap)], CLAIM_ORDER)) == heap;
 }
 
 /* Another heap with the same byte may have taken the slot. Its cache stays. */
@@ -119,17 +118,14 @@ static void due_cache_leave(thread_t *thread, heap_cache_t *cache)
   thread->due_count--;
 }
 
-/* The owner reads the link without the lock, to see whether the cache is in the list (may_be_used()). */
-static void set_link(heap_cache_t *cache, heap_cache_t **link) { __atomic_store_n(&cache->reach_link, link, __ATOMIC_RELAXED); }
-
 static void reach_enter(reach_list_t *reach, heap_cache_t *cache)
 {
   if (cache->reach_link)
     return;
   cache->reach_next = reach->first;
   if (cache->reach_next)
-    set_link(cache->reach_next, &cache->reach_next);
-  set_link(cache, &reach->first);
+    cache->reach_next->reach_link = &cache->reach_next;
+  cache->reach_link = &reach->first;
   __atomic_store_n(&reach->first, cache, __ATOMIC_RELAXED);
   sleeper_note();
 }
@@ -141,8 +137,8 @@ static void reach_leave(heap_cache_t *cache)
     return;
   __atomic_store_n(cache->reach_link, cache->reach_next, __ATOMIC_RELAXED);
   if (cache->reach_next)
-    set_link(cache->reach_next, cache->reach_link);
-  set_link(cache, NULL);
+    cache->reach_next->reach_link = cache->reach_link;
+  cache->reach_link = NULL;
 }
 
 /* Removes every reference to the cache first, because another heap may take it the next moment. */
@@ -230,11 +226,6 @@ static heap_cache_t *cache_take(void)
   return cache ? cache : metadata_take(sizeof *cache, METADATA_ALIGNMENT);
 }
 
-static heap_cache_t *cache_of(magazines_t *magazines)
-{
-  return (heap_cache_t *)((char *)magazines - offsetof(heap_cache_t, magazines));
-}
-
 /* The cache is complete before it enters a chain, where other threads find it. Without memory for chains it is given back. */
 static bool make_magazines(thread_t *thread, struct pool_heap *heap)
 {
@@ -258,125 +249,85 @@ static bool make_magazines(thread_t *thread, struct pool_heap *heap)
   return room;
 }
 
-/* The cache in a slot is the heap's only if the slot names the heap. */
-static magazines_t *magazines_in_slot(const thread_t *thread, const struct pool_heap *heap)
+/* Returns the cache in the heap's slot if it needs no lock; the thread is then busy with it. No claim can be made meanwhile,
+ * and the cache is in the list of reach, because a claim would have emptied the slot. */
+static heap_cache_t *enter_slot(thread_t *thread, const struct pool_heap *heap)
 {
-  if (!is_in_slot(thread, heap))
-    return NULL;
-  return &((heap_cache_t *)((char *)thread->cache_at[cache_slot_of(heap)] - offsetof(heap_cache_t, cache)))->magazines;
+  thread_set_busy(thread);
+  if (is_in_slot(thread, heap)) {
+    heap_cache_t *cache = CONTAINER_OF(thread->cache_at[cache_slot_of(heap)], heap_cache_t, cache);
+    if (likely(cache->due))
+      return cache;
+  }
+  thread_leave(thread);
+  return NULL;
 }
 
-/* The slow way to the thread's cache. The lock keeps other threads from claiming it meanwhile. */
-static magazines_t *find_magazines(thread_t *thread, struct pool_heap *heap, bool in_slot, reach_list_t *reach)
+/* The slow way to the thread's cache. The thread becomes busy under the lock, so no claim is under way. It must not be busy
+ * before, because a claiming thread waits under the lock until it is not. */
+static heap_cache_t *enter_chain(thread_t *thread, struct pool_heap *heap, bool in_slot, reach_list_t *reach)
 {
   lock_acquire(&threads_lock);
-  magazines_t *magazines = thread_magazines_if_any(thread, heap);
-  if (magazines && in_slot) {
-    thread->cache_at[cache_slot_of(heap)] = magazines->cache;
+  heap_cache_t *cache = find_cache(thread, heap);
+  if (cache && in_slot) {
+    thread->cache_at[cache_slot_of(heap)] = &cache->cache;
     struct pool_heap *slot = reach ? within_reach(heap) : heap;
     store_slot(thread, cache_slot_of(heap), thread->counts ? while_counting(slot) : slot);
   }
-  if (magazines && reach)
-    reach_enter(reach, cache_of(magazines));
+  if (cache && reach)
+    reach_enter(reach, cache);
+  if (cache && !cache->due)
+    due_cache_enter(thread, cache);
+  if (cache)
+    thread_set_busy(thread);
   lock_release(&threads_lock);
-  return magazines;
+  return cache;
 }
 
-/* Must come before the thread is busy. A thread that claims the cache holds the lock and waits until the owner is not busy, so
- * an owner that waited for the lock while busy would deadlock. */
-static void note_use(thread_t *thread, heap_cache_t *cache)
-{
-  if (likely(cache->due))
-    return;
-  lock_acquire(&threads_lock);
-  due_cache_enter(thread, cache);
-  lock_release(&threads_lock);
-}
-
-/* Called while the owner is busy. A claimed cache belongs to another thread until that releases the lock. A cache that was
- * flushed and left the list meanwhile must enter the list again, or no thread could reach its blocks. */
-static bool may_be_used(const heap_cache_t *cache, const reach_list_t *reach)
-{
-  return !__atomic_load_n(&cache->claimed, __ATOMIC_SEQ_CST) &&
-         (!reach || __atomic_load_n(&cache->reach_link, __ATOMIC_RELAXED));
-}
-
-/* If the cache was just claimed, this waits for the lock until the claim is over, and searches again. */
 magazines_t *thread_enter(thread_t *thread, struct pool_heap *heap, bool in_slot, reach_list_t *reach)
 {
-  for (;;) {
-    magazines_t *magazines = magazines_in_slot(thread, heap);
-    if (!magazines)
-      magazines = find_magazines(thread, heap, in_slot, reach);
-    if (!magazines && !make_magazines(thread, heap))
+  heap_cache_t *cache = enter_slot(thread, heap);
+  while (!cache && !(cache = enter_chain(thread, heap, in_slot, reach)))
+    if (!make_magazines(thread, heap))
       return NULL;
-    if (!magazines)
-      continue;
-    note_use(thread, cache_of(magazines));
-    thread_set_busy(thread);
-    if (may_be_used(cache_of(magazines), reach))
-      return magazines;
-    thread_leave(thread);
-    lock_acquire(&threads_lock);
-    lock_release(&threads_lock);
-  }
+  return &cache->magazines;
 }
 
 /* ---- reaching into other threads ---- */
 
-static void claim(heap_cache_t *cache)
+/* The empty slot sends the owner to the slow path. */
+static void claim(claim_t **claims, heap_cache_t *cache)
 {
-  __atomic_store_n(&cache->claimed, true, BUSY_ORDER);
   empty_slot(cache->owner, cache->heap);
+  claim_push(claims, &cache->claim, &cache->owner->busy);
 }
 
-/* Claims the caches of other threads, whose empty slots send them to the slow path. Returns whether there are any to flush. */
-static bool claim_others(const reach_list_t *reach)
+/* An owner may be busy while it waits for a bin's lock, which no claiming thread holds here. A cache of a thread that stays
+ * busy stays in the list. */
+static void flush_claimed(claim_t *claims, threads_visit_fn *flush)
 {
-  bool any = false;
+  for (claim_t *claim = claims_settle(claims, 0); claim; claim = claim->next) {
+    heap_cache_t *cache = CONTAINER_OF(claim, heap_cache_t, claim);
+    flush(&cache->magazines, cache->heap);
+    reach_leave(cache);
+  }
+}
+
+void threads_reach(reach_list_t *reach, threads_visit_fn *flush)
+{
+  claim_t *claims = NULL;
+  if (os_single_threaded() || !threads_can_be_reached || !__atomic_load_n(&reach->first, __ATOMIC_RELAXED))
+    return;
+  lock_acquire(&threads_lock);
   for (heap_cache_t *cache = reach->first, *next; cache; cache = next) {
     next = cache->reach_next;
     /* A lost thread may have been exchanging its magazines, so they are never flushed. */
     if (cache->owner->is_lost)
       reach_leave(cache);
-    if (cache->owner->is_lost || cache->owner == thread_self)
-      continue;
-    claim(cache);
-    any = true;
+    else if (cache->owner != thread_self)
+      claim(&claims, cache);
   }
-  return any;
-}
-
-/* The owner may be busy while it waits for a bin's lock, which no waiting thread holds here. Or a signal handler that
- * interrupted it waits for this thread, so the wait must end. A cache of a thread that stays busy stays in the list. */
-static void flush_claimed(heap_cache_t *cache, threads_visit_fn *flush)
-{
-  if (!lock_flag_clears(&cache->owner->busy, 0))
-    return;
-  flush(&cache->magazines, cache->heap);
-  reach_leave(cache);
-}
-
-/* Without the fence, no thread is known to be idle, so nothing is flushed. Returns whether the cache is empty. */
-static bool end_claim(heap_cache_t *cache, bool fenced, threads_visit_fn *flush)
-{
-  if (cache->claimed && fenced)
-    flush_claimed(cache, flush);
-  if (cache->claimed)
-    __atomic_store_n(&cache->claimed, false, __ATOMIC_RELEASE);
-  return !cache->reach_link;
-}
-
-void threads_reach(reach_list_t *reach, threads_visit_fn *flush)
-{
-  if (os_single_threaded() || !threads_can_be_reached || !__atomic_load_n(&reach->first, __ATOMIC_RELAXED))
-    return;
-  lock_acquire(&threads_lock);
-  bool fenced = claim_others(reach) && os_fence_others();
-  for (heap_cache_t *cache = reach->first, *next; cache; cache = next) {
-    next = cache->reach_next;
-    end_claim(cache, fenced, flush);
-  }
+  flush_claimed(claims, flush);
   lock_release(&threads_lock);
 }
 
@@ -408,17 +359,12 @@ static bool cache_is_unused(heap_cache_t *cache, unsigned looks)
   return cache->unused_for >= looks;
 }
 
-/* One fence serves all claimed caches. */
 bool threads_reach_unused_of(thread_t *first, unsigned looks, threads_visit_fn *flush)
 {
-  bool any = false, left = false;
+  claim_t *claims = NULL;
   for (heap_cache_t *cache = NULL; (cache = each_within_reach(first, cache)) != NULL;)
-    if (cache_is_unused(cache, looks)) {
-      claim(cache);
-      any = true;
-    }
-  bool fenced = any && os_fence_others();
-  for (heap_cache_t *cache = NULL; (cache = each_within_reach(first, cache)) != NULL;)
-    left |= !end_claim(cache, fenced, flush);
-  return left;
+    if (cache_is_unused(cache, looks))
+      claim(&claims, cache);
+  flush_claimed(claims, flush);
+  return each_within_reach(first, NULL) != NULL;
 }

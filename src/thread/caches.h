@@ -2,18 +2,9 @@
  *
  * The threads' caches of heaps other than the default one.
  *
- * Other threads can flush the magazines of a heap with a budget, so that a sleeping thread withholds nothing. The slots of such
- * heaps are marked. For them the owner declares itself busy before it checks that they are still there, without a fence:
- *
- *     owner                                        another thread, under threads_lock
- *     busy = true                                  the slot is empty, the cache claimed
- *     is the heap's cache in its slot?             a fence in every thread (os_fence_others)
- *       pop or push                                wait until the owner is not busy
- *     busy = false, with release                   flush; the cache is no longer claimed
- *
- * Either the owner's check comes after the fence and finds the slot empty, or its `busy` came before the fence and is seen. An
- * owner that finds its slot empty takes the slow path, and the lock there. (D. Dice, H. Huang, M. Yang, "Asymmetric Dekker
- * synchronization", 2001.) */
+ * Other threads can flush the magazines of a heap with a budget, so that a sleeping thread withholds nothing (claim.h). The
+ * slots of such heaps are marked, and the owner declares itself busy before it checks that the heap is still in its slot. An
+ * owner that finds its slot empty takes threads_lock, under which all claims are made, and fills the slot. */
 #ifndef CACHES_H
 #define CACHES_H
 
@@ -36,18 +27,8 @@ void thread_begin_tick(thread_t *thread);
 static inline bool thread_tick_is_under_way(const thread_t *thread) { return thread->due_left != 0; }
 void thread_tick_caches(thread_t *thread, unsigned most, threads_visit_fn *tick);
 
-/* The thread sanitizer does not know the fence, so it sees a stronger order. */
-#ifdef UNDER_SANITIZER
-#define BUSY_ORDER __ATOMIC_SEQ_CST
-#else
-#define BUSY_ORDER __ATOMIC_RELAXED
-#endif
-static inline void thread_set_busy(thread_t *thread)
-{
-  __atomic_store_n(&thread->busy, true, BUSY_ORDER);
-  __atomic_signal_fence(__ATOMIC_SEQ_CST);
-}
-static inline void thread_leave(thread_t *thread) { __atomic_store_n(&thread->busy, false, __ATOMIC_RELEASE); }
+static inline void thread_set_busy(thread_t *thread) { claim_set_busy(&thread->busy); }
+static inline void thread_leave(thread_t *thread) { claim_clear_busy(&thread->busy); }
 
 /* Returns whether the heap's cache is in its slot. No other thread removes it while this thread is in a call with the heap. */
 static inline bool thread_has_in_slot(const thread_t *thread, const struct pool_heap *heap)
@@ -58,7 +39,7 @@ static inline bool thread_has_in_slot(const thread_t *thread, const struct pool_
 /* Returns whether the cache of a heap within reach is in its slot. The thread must be busy before the call. */
 static inline bool thread_has_within_reach(const thread_t *thread, const struct pool_heap *heap)
 {
-  return __atomic_load_n(&thread->heap_at[cache_slot_of(heap)], BUSY_ORDER) == within_reach(heap);
+  return __atomic_load_n(&thread->heap_at[cache_slot_of(heap)], CLAIM_ORDER) == within_reach(heap);
 }
 
 /* Returns whether the slot is the heap's in either way, and the thread does not count. Heaps without a cache slot never have

@@ -3,6 +3,7 @@
 #ifndef THREAD_TYPES_H
 #define THREAD_TYPES_H
 
+#include "thread/claim.h"
 #include "thread/magazines.h"
 
 struct pool_heap;
@@ -12,12 +13,12 @@ typedef struct heap_cache {
   struct pool_heap *heap;
   struct heap_cache *next; /* of the same chain, or unused */
   struct heap_cache *due_next, *due_previous;
-  bool due;     /* for a tick of its thread: it may have magazines. Changed by its owner and the heap's end */
-  bool claimed; /* by another thread that flushes it */
+  bool due; /* for a tick of its thread: it may have magazines. Changed by its owner and the heap's end */
   struct thread *owner;
   uint64_t stamp;                              /* of its magazines, as other threads last saw them */
   uint32_t unused_for;                         /* looks since the stamp changed. Under threads_lock */
   struct heap_cache *reach_next, **reach_link; /* in the heap's list of caches within reach; link NULL: in no list */
+  claim_t claim;
   magazines_t magazines;
   cache_t cache;
 } heap_cache_t;

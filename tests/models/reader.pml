@@ -4,7 +4,9 @@
  * processor may let each word be seen when it likes, but a published pointer after the words that were stored before it. Block 1
  * is live from before the reader comes. The others are 2 and 3, and 0 ends the entries.
  *
- *   The reader never finds the live block, although its word may still be above the entries. */
+ *   The reader never finds the live block, although its word may still be above the entries.
+ *
+ * fails: -DNOT_PUBLISHED */
 #define WORDS 4
 #define STEPS 5
 #define NONE 9
@@ -17,7 +19,7 @@ byte late[WORDS] = NONE, late_below = NONE, late_top = NONE; /* stored, and not 
 #define SEE_WORD(i) if :: late[i] != NONE -> word[i] = late[i]; late[i] = NONE :: else fi
 #define SEE_ALL SEE_WORD(0); SEE_WORD(1); SEE_WORD(2); SEE_WORD(3)
 #define SEE(place) if :: late_##place != NONE -> place = late_##place; late_##place = NONE :: else fi
-/* What an ordinary store would do: spin -DNOT_PUBLISHED finds the live block. */
+/* With an ordinary store the reader finds the live block. */
 #ifdef NOT_PUBLISHED
 #define PUBLISH
 #else

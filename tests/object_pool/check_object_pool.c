@@ -92,7 +92,7 @@ static void check_caches(const object_pool_t *pool)
 {
   const object_array_t *home = pool->home;
   must(home ? pool->own_slot != 0 : !pool->slot && !pool->stocks);
-  must(pool->slot == (pool->gets_without_cache || pool->unused_count ? 0 : pool->own_slot));
+  must(!pool->claimed && pool->slot == (pool->gets_without_cache || pool->unused_count ? 0 : pool->own_slot));
   if (!home)
     return;
   size_t words = words_of(home->capacity), cached = 0;
@@ -107,7 +107,7 @@ static void check_caches(const object_pool_t *pool)
     const object_cache_t *cache = stock->cache;
     must(stock->pool == pool && stock->count <= stock->most && stock->most <= OBJECT_STOCK);
     must(cache || !stock->count);
-    must(!cache || (cache->stock == stock && !cache->busy && !cache->claimed));
+    must(!cache || (cache->stock == stock && !cache->busy));
     for (uint32_t k = 0; k <= stock->count; k++) {
       if (k == stock->count && !(cache && cache->hot_is_free))
         break;
