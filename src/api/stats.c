@@ -241,7 +241,7 @@ static void verify_heaps(void)
     if (heap->lock.solo && !alone)
       continue;
     if (settings.check_at_exit)
-      heap_drain(heap, "exit");
+      heap_drain(heap, "exit", true);
     if (heap_is_checked(heap))
       heads->verify_all(heap, alone, "exit");
   }

@@ -314,7 +314,9 @@ unsigned bins_tick(unsigned most, size_t steps, uint64_t now_ms)
 /* Reads without a lock. A block that another thread returns meanwhile waits for the next drain. */
 static bool is_drained(const bin_t *bin)
 {
-  for (unsigned i = 0; i < depots_shards(&bin->depots); i++)
+  if (depots_seem_filled(&bin->depots))
+    return false;
+  for (unsigned i = 0, shards = depots_shards(&bin->depots); shards > DEPOT_SHARDS && i < shards; i++)
     if (depot_seems_filled(depot_at(&bin->depots, i)))
       return false;
   return !__atomic_load_n(&bin->may_have_unused, __ATOMIC_RELAXED);
@@ -330,6 +332,14 @@ void bin_drain(bin_t *bin)
     depot_shrink(bin, i, SIZE_MAX);
   slabs_close_unused(bin, 0);
   lock_release(&bin->lock);
+}
+
+bool bin_may_end_slab(bin_t *bin, size_t blocks)
+{
+  closure_acquire(LOCKS_OF_BINS, &bin->lock);
+  bool may = slabs_may_end_one(bin, blocks);
+  lock_release(&bin->lock);
+  return may;
 }
 
 /* Releases the lock after every PURGE_CALLS system calls, so that no thread waits for the whole purge. */

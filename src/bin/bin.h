@@ -89,6 +89,9 @@ unsigned bins_tick(unsigned most, size_t steps, uint64_t now_ms);
 
 void bin_drain(bin_t *bin);
 
+/* Returns whether a slab may become unused if so many blocks come back. */
+bool bin_may_end_slab(bin_t *bin, size_t blocks);
+
 size_t bin_purge(bin_t *bin);
 
 #endif

@@ -13,6 +13,7 @@
 
 enum {
   DEPOT_GROWTH_SLAB = 16, /* magazines added for a slab whose blocks change shards */
+  ENDS_LOOKED_AT = 8,     /* nearly unused slabs */
   PUTS_PER_LOOK = 8       /* puts in a single-threaded bin between two reads of the clock */
 };
 
@@ -72,7 +73,7 @@ static run_t *take_slab_of(const bin_t *bin, space_t *space, size_t bytes)
 static run_t *take_slab(bin_t *bin)
 {
   run_t *slab = take_slab_of(bin, bin->space, bin->slab_bytes);
-  for (space_t *space = bin->space; space && !slab; space = space->fallback) {
+  for (space_t *space = bin->space; space && !slab && bin->slab_bytes > UNIT; space = space->fallback) {
     size_t room = space_room_left(space, bin->budget), most = bin->slab_bytes;
     size_t bytes = room < most ? room : slabs_least_bytes(bin->block_size);
     if (bytes >= bin->block_size && units_for(bytes) < units_for(most))
@@ -207,6 +208,19 @@ size_t slabs_take(bin_t *bin, void **blocks, size_t want, unsigned shard, block_
 bool slabs_have_free(const bin_t *bin)
 {
   return fullest_partial(bin) || bin->slabs[SLAB_RESET] || (bin->current && slab_has_fresh(bin->current));
+}
+
+static bool ends_with(const run_t *slab, size_t blocks) { return slab->fresh - slab->free_count <= blocks; }
+
+/* A slab in another list lacks a quarter of its blocks at least, unless it is the current one. Every slab has a unit. */
+bool slabs_may_end_one(const bin_t *bin, size_t blocks)
+{
+  size_t looks = ENDS_LOOKED_AT;
+  bool may = blocks >= UNIT / bin->block_size / 4 || (bin->current && ends_with(bin->current, blocks));
+  for (unsigned list = SLAB_PARTIAL_4; list <= SLAB_SETTLED; list++)
+    for (const run_t *slab = bin->slabs[list]; slab && !may; slab = slab->next)
+      may = !looks-- || ends_with(slab, blocks);
+  return may;
 }
 
 static void say_unused(bin_t *bin, bool any) { __atomic_store_n(&bin->may_have_unused, any, __ATOMIC_RELAXED); }

@@ -23,6 +23,9 @@ size_t slabs_take(bin_t *bin, void **blocks, size_t want, unsigned shard, block_
 /* Returns whether an open slab has a block to take. */
 bool slabs_have_free(const bin_t *bin);
 
+/* Returns whether a slab may become unused if so many blocks come back. Reads few slabs. */
+bool slabs_may_end_one(const bin_t *bin, size_t blocks);
+
 /* Takes blocks back. If one was not handed out, it releases the lock and ends the program. */
 void slabs_put(bin_t *bin, void *const *blocks, size_t count, unsigned shard);
 

@@ -65,17 +65,17 @@ typedef struct bin {
   size_t idle;           /* blocks, of all slabs */
   size_t returned_bytes; /* purged parts of slabs */
   low_water_t low_idle;
-  size_t unneeded;      /* idle blocks that this epoch still has to purge */
-  bool purges_in_puts;  /* single-threaded, or with a purge delay of 0 */
-  uint8_t puts;         /* single-threaded bins: puts since the last read of the clock */
-  bool purge_failed;    /* the system refused the last purge */
-  bool may_have_unused; /* a slab may have become unused since all of them were last visited (B4) */
-  uint64_t epoch_ms;    /* the end of the last epoch of low_idle */
+  size_t unneeded;     /* idle blocks that this epoch still has to purge */
+  bool purges_in_puts; /* single-threaded, or with a purge delay of 0 */
+  uint8_t puts;        /* single-threaded bins: puts since the last read of the clock */
+  bool purge_failed;   /* the system refused the last purge */
+  uint64_t epoch_ms;   /* the end of the last epoch of low_idle */
   struct bin *due_previous;
 
   _Alignas(DEPOT_LINE) depots_t depots; /* empty if threads keep no magazines of this class */
   bool due,
     ended; /* in the list of bins that a tick visits; ended for good. Every exchange reads them, and has this line cached */
+  bool may_have_unused; /* a slab may have become unused since all of them were last visited (B4) */
   struct bin *with_depots_next, *with_depots_previous;
 } bin_t;
 

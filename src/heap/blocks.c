@@ -22,16 +22,16 @@ enum {
 
 enum { ROUNDED_AWAY = 2 * UNIT }; /* keeps sizes far enough below PTRDIFF_MAX that rounding cannot overflow */
 
-/* The slow path is counted after the thread has left its magazines: counting may tick and take threads_lock, for which a busy
- * thread must not wait. */
-static void *take_cached(heap_t *heap, bin_t *bin)
+/* Without `may_refill`, only what the thread has cached serves. The slow path is counted after the thread has left its
+ * magazines: counting may tick and take threads_lock, for which a busy thread must not wait. */
+static inline __attribute__((always_inline)) void *take_cached(heap_t *heap, bin_t *bin, bool may_refill)
 {
   thread_t *thread = thread_current();
   magazines_t *magazines = heap_enter(heap, thread);
   if (!magazines)
     return NULL;
   void *block = MAGAZINE_POP(&magazines->cache->of[bin->size_class]);
-  bool slow = !block;
+  bool slow = !block && (may_refill || magazines->of[bin->size_class].full);
   if (slow)
     block = magazines_refill(magazines, bin);
   heap_leave(heap, thread);
@@ -50,7 +50,10 @@ void *heap_borrow(heap_t *heap, unsigned from, size_t most, request_t *r)
     if (bin->block_size & (alignment - 1))
       continue;
     r->usable = bin->block_size;
-    bin_take_free(bin, &block, &r->past);
+    r->past = BLOCK_USED;
+    block = bin_has_magazines(bin) ? take_cached(heap, bin, false) : NULL;
+    if (!block)
+      bin_take_free(bin, &block, &r->past);
   }
   return block;
 }
@@ -91,7 +94,7 @@ static void *take_block(heap_t *heap, unsigned size_class, request_t *r)
   }
   r->usable = bin->block_size;
   r->past = BLOCK_USED;
-  void *block = bin_has_magazines(bin) ? take_cached(heap, bin) : NULL;
+  void *block = bin_has_magazines(bin) ? take_cached(heap, bin, true) : NULL;
   if (!block && !bin_take(bin, &block, 1, &r->past))
     return NULL;
   return block;

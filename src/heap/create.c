@@ -365,7 +365,7 @@ NOINLINE static void look_before_end(heap_t *heap)
   if (settings.leaks & LEAKS_AT_DESTROY)
     observer->destroy_heap(heap);
   if (settings.check_at_exit)
-    heap_drain(heap, "pool_heap_destroy");
+    heap_drain(heap, "pool_heap_destroy", true);
 }
 
 /* The heap leaves the list after its bins and the magazines of it: a fork takes the locks of listed heaps only. */

@@ -47,7 +47,7 @@ static void trim_process(heap_t *heap, const request_t *r)
   if (full && full != &default_heap.budget)
     return;
   if (!heap_is_default(heap))
-    heap_drain(&default_heap, r->by.call);
+    heap_drain(&default_heap, r->by.call, false);
   if (full)
     return;
   huge_unmap_left();
@@ -92,7 +92,7 @@ static void *take_own(heap_t *heap, request_t *r)
   if (is_hopeless(heap, r) || !may_drain(heap))
     return NULL;
   uint64_t changes = memory_changes(heap);
-  heap_drain(heap, r->by.call);
+  heap_drain(heap, r->by.call, false);
   void *block = may_succeed_now(heap, r, changes) ? take_again(heap, r) : NULL;
   if (!block) {
     changes = memory_changes(heap);

@@ -77,6 +77,6 @@ void heap_reset(heap_t *heap)
 {
   POOL_PROBE2(tidepool, heap_reset, heap, heap->name);
   if (HAS_SYSTEM && unlikely(settings.check_at_exit))
-    heap_drain(heap, end_call(false));
+    heap_drain(heap, end_call(false), true);
   heap_end_blocks(heap, false);
 }

@@ -233,14 +233,31 @@ bool heap_tick_all(void)
   return left || bins_are_due() || space_has_left(&space_of_process);
 }
 
+/* The only thread of a process finds blocks in its own magazines (heap_borrow()). So it flushes only classes in which that may
+ * end a slab. A process that lives at its limit would otherwise refill all magazines from the slabs after each refusal. */
+static void flush_to_end_slabs(magazines_t *magazines, bin_t *bin)
+{
+  size_t blocks = magazines_most(magazines, bin);
+  if (!blocks || !bin_may_end_slab(bin, blocks))
+    return;
+  magazines_flush(magazines, bin);
+  bin_drain(bin);
+}
+
+static bool has_one_thread(const heap_t *heap)
+{
+  return !(heap->flags & HEAP_WITHIN_REACH) && __atomic_load_n(&bin_threads, __ATOMIC_RELAXED) == 1;
+}
+
 /* The order is that of a free: magazines go to the bins, then the bins empty their depots and close their slabs. */
-void heap_drain(heap_t *heap, const char *call)
+void heap_drain(heap_t *heap, const char *call, bool all)
 {
   if (heap_is_checked(heap))
     heads->release_withheld(heap, call);
   thread_t *thread = HAS_SYSTEM ? thread_current() : NULL;
   magazines_t *magazines = HAS_SYSTEM ? heap_enter(heap, thread) : NULL;
-  if (magazines) {
+  bool keeps = magazines && !all && has_one_thread(heap);
+  if (magazines && !keeps) {
     heap_flush_magazines(magazines, heap);
     heap_leave(heap, thread);
   }
@@ -250,8 +267,13 @@ void heap_drain(heap_t *heap, const char *call)
     threads_reach(&heap->reach, heap_flush_magazines);
   if (heap_has_granules(heap))
     granular_drain(heap);
-  FOR_EACH_BIN(bin, heap)
+  FOR_EACH_BIN(bin, heap) {
     bin_drain(bin);
+    if (keeps && bin_has_magazines(bin))
+      flush_to_end_slabs(magazines, bin);
+  }
+  if (keeps)
+    heap_leave(heap, thread);
   if (!heap_is_guest(heap))
     space_destroy_left();
 }
@@ -267,7 +289,7 @@ static size_t purge_slabs(heap_t *heap)
 /* A heap with a raised budget may have slabs beside its granules. */
 static size_t trim_granular(heap_t *heap, size_t keep)
 {
-  heap_drain(heap, "pool_heap_trim");
+  heap_drain(heap, "pool_heap_trim", true);
   size_t purged = granular_purge(heap, keep);
   if (!keep)
     purged += purge_slabs(heap);
@@ -279,7 +301,7 @@ static size_t trim_granular(heap_t *heap, size_t keep)
 size_t heap_trim(heap_t *heap, size_t keep)
 {
   if (!HAS_SYSTEM)
-    heap_drain(heap, "pool_heap_trim");
+    heap_drain(heap, "pool_heap_trim", true);
   if (!HAS_SYSTEM || !manager_is_up())
     return 0;
   if (heap_has_granules(heap))
@@ -288,7 +310,7 @@ size_t heap_trim(heap_t *heap, size_t keep)
   size_t before = all || heap->region.kind ? 0 : space_figures(heap->space).dirty_bytes;
   size_t purged = all ? space_destroy_left() : 0;
   uint64_t purged_before = space_figures(heap->space).purged_bytes;
-  heap_drain(heap, "pool_heap_trim");
+  heap_drain(heap, "pool_heap_trim", true);
   purged += (size_t)(space_figures(heap->space).purged_bytes - purged_before);
   /* Mappings and records are the process's, so only a trim of the default heap returns them. */
   purged += all ? huge_unmap_left() + metadata_trim() + (observer ? observer->trim() : 0) : 0;

@@ -25,8 +25,9 @@ extern heap_t *heaps_round_at;
 void heap_leave_ticks(const heap_t *heap);
 
 /* Returns the heap's cached and idle memory to its space: the caches of all threads if they can be reached, else the calling
- * thread's. Withheld blocks of a checked heap are released too: `call` is named if one was overwritten. */
-void heap_drain(heap_t *heap, const char *call);
+ * thread's. Withheld blocks of a checked heap are released too: `call` is named if one was overwritten. Unless `all` goes, the
+ * only thread of a process keeps blocks whose return would end no slab. */
+void heap_drain(heap_t *heap, const char *call, bool all);
 
 /* Returns idle memory beyond `keep` bytes to the system, the calling thread's magazines first. */
 size_t heap_trim(heap_t *heap, size_t keep);

@@ -34,6 +34,9 @@ static bool is_time_to_ask(void)
   return answers % ANSWERS_MOST == 0;
 }
 
+/* An attempt that is to make the call comes to refusals_map_at() next, and is counted there. */
+bool refusals_answer(size_t size) { return is_remembered(size) && (answers + 1) % ANSWERS_MOST && !is_time_to_ask(); }
+
 /* What is unmapped during the call makes its refusal void. os_forbid() refuses only for a while. */
 os_mapped_t refusals_map_at(void *address, size_t size)
 {

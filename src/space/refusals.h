@@ -15,6 +15,9 @@
 /* os_map_at(), or OS_NO_MEMORY without a system call if the thread was refused as much. */
 os_mapped_t refusals_map_at(void *address, size_t size);
 
+/* Answers an attempt that leads to such a call and needs nothing else: true means that it is refused. */
+bool refusals_answer(size_t size);
+
 /* os_unmap(). If it succeeds, nothing is remembered in any thread. refusals_note_unmap() is for memory that goes otherwise. */
 bool refusals_unmap(void *address, size_t size);
 void refusals_note_unmap(void);

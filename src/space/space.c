@@ -5,6 +5,7 @@
 #include "option.h"
 #include "os/os.h"
 #include "space/huge_pages.h"
+#include "space/refusals.h"
 #include "space/sleeper.h"
 #include <string.h>
 
@@ -121,12 +122,31 @@ static void tell_huge_pages(space_t *space, const run_t *run, bool filled)
   space->opens_pages |= arena->open_page != NEVER_OPENED;
 }
 
+/* Without room for an aligned run there may be room for another one. */
+static void note_refused(space_t *space, size_t units, size_t alignment)
+{
+  if (!HAS_SYSTEM || alignment > 1)
+    return;
+  __atomic_store_n(&space->refused_units, units, __ATOMIC_RELAXED);
+  __atomic_store_n(&space->refused_at, 1 + space->changes, __ATOMIC_RELAXED);
+}
+
+bool space_is_refused(const space_t *space, size_t units)
+{
+  return HAS_SYSTEM && unlikely(__atomic_load_n(&space->refused_at, __ATOMIC_RELAXED)) && !space->own_arena &&
+         units >= __atomic_load_n(&space->refused_units, __ATOMIC_RELAXED) &&
+         __atomic_load_n(&space->refused_at, __ATOMIC_RELAXED) == 1 + __atomic_load_n(&space->changes, __ATOMIC_RELAXED) &&
+         refusals_answer(units << UNIT_LOG2);
+}
+
 static run_t *take_units(space_t *space, size_t units, size_t alignment, bool filled)
 {
   if (units > (space->own_arena ? space->own_arena->unit_count : LONGEST_GROWN_UNITS) || alignment > LONGEST_RUN_UNITS)
     return NULL;
   lock_acquire(&space->lock);
   run_t *run = space_search(space, units, alignment);
+  if (!run)
+    note_refused(space, units, alignment);
   if (HAS_SYSTEM && run && (filled || unlikely(space->opens_pages)))
     tell_huge_pages(space, run, filled);
   lock_release(&space->lock);
@@ -142,7 +162,7 @@ static run_t *take_charged(space_t *space, budget_t *budget, size_t bytes, size_
   size_t units = units_for(bytes);
   for (; space; space = space->fallback) {
     size_t price = space_price(space, units);
-    if (!budget_charge(budget, price))
+    if (space_is_refused(space, units) || !budget_charge(budget, price))
       continue;
     run_t *run = take_units(space, units, units_for(alignment), filled);
     if (run) {

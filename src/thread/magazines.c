@@ -399,3 +399,12 @@ size_t magazines_counted(const magazines_t *magazines, const bin_t *bin)
   const stock_t *stock = &magazines->of[bin->size_class];
   return (size_t)stock->magazines * stock->price;
 }
+
+/* The entries of a loaded magazine end at its last word if it is full. */
+size_t magazines_most(const magazines_t *magazines, const bin_t *bin)
+{
+  const loaded_t *loaded = &magazines->cache->of[bin->size_class];
+  size_t capacity = capacity_so_far(magazines, bin);
+  size_t room = loaded->top ? (size_t)(magazine_last(magazine_of(loaded->below)) - loaded->below) : capacity + 1;
+  return magazines->of[bin->size_class].count * capacity + capacity + 1 - room;
+}

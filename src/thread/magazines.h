@@ -173,6 +173,9 @@ void magazines_forget(cache_t *cache);
 
 size_t magazines_counted(const magazines_t *magazines, const bin_t *bin);
 
+/* Returns the most blocks of a class that they may hold, without reading them, for the owner. */
+size_t magazines_most(const magazines_t *magazines, const bin_t *bin);
+
 /* Returns how many blocks of one class they hold. Any thread may call it. */
 size_t magazines_count(const magazines_t *magazines, unsigned size_class);
 

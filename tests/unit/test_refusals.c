@@ -2,7 +2,7 @@
  * A program that lives at its limit is refused again and again. A refusal returns what is free, once, and asks the system no
  * more than a program of glibc would; and no request is refused that could be served. */
 #include "../dice.h"
-#include "heap/heap.h"
+#include "heap/tick.h"
 #include "os_fake.h"
 #include "space/refusals.h"
 #include "space/space.h"
@@ -46,9 +46,12 @@ static size_t size_of_roll(uint64_t *dice)
   return 1 + below(dice, most);
 }
 
-/* What a refusal remembers is forgotten: the next one drains and trims everything. */
+/* What a refusal remembers is forgotten, and what it keeps is returned: the next one drains, trims and searches everything. */
 static void forget(heap_t *heap)
 {
+  heap_drain(heap, "forget", true);
+  space_of_process.refused_at = 0;
+  refusals_forget();
   FOR_EACH_BIN(bin, heap)
     bin->may_have_unused = true;
   space_of_process.trimmed_at = 0;
@@ -105,11 +108,12 @@ static void give_in_another_thread(pool_heap_t *heap, size_t count)
 }
 
 /* Lives at the limit: what is refused makes room for itself, a block or many at a time, in this thread or in another. */
-static size_t live_at_limit(pool_heap_t *heap, uint64_t seed)
+static size_t live_at_limit(pool_heap_t *heap, uint64_t seed, bool alone)
 {
   uint64_t dice = seed;
   size_t refused = 0;
-  sleeper_begin();
+  if (!alone)
+    sleeper_begin();
   for (size_t step = 0; step < REQUESTS; step++) {
     size_t size = size_of_roll(&dice);
     void *block = live_count < LIVE_MOST ? take(heap, size) : NULL;
@@ -120,7 +124,7 @@ static size_t live_at_limit(pool_heap_t *heap, uint64_t seed)
     if (live_count < LIVE_MOST && ++refused % 8 == 0)
       expect_hopeless(heap, size);
     size_t gives = one_in(&dice, 50) ? live_count - live_count / 50 : 1 + below(&dice, 3);
-    if (one_in(&dice, 20))
+    if (!alone && one_in(&dice, 20))
       give_in_another_thread(heap, gives);
     else
       for (size_t i = 0; i < gives && live_count; i++)
@@ -129,7 +133,8 @@ static size_t live_at_limit(pool_heap_t *heap, uint64_t seed)
       os_fake.now_ms += below(&dice, 200);
   }
   give_all(heap);
-  sleeper_end();
+  if (!alone)
+    sleeper_end();
   size_t limit = os_fake.mapped_most;
   os_fake.mapped_most = 0; /* the check needs memory of its own */
   assert_true(check_everything());
@@ -150,7 +155,7 @@ static void no_request_is_refused_in_vain(void **state)
   (void)state;
   limit_the_process();
   for (uint64_t seed = 1; seed <= 4; seed++)
-    assert_true(live_at_limit(NULL, seed) > 500);
+    assert_true(live_at_limit(NULL, seed, seed % 2) > 500);
   os_fake_heal();
 }
 
@@ -159,7 +164,7 @@ static void nor_in_a_heap(pool_heap_options_t options)
   pool_heap_t *heap = pool_heap_create(&options);
   assert_non_null(heap);
   for (uint64_t seed = 1; seed <= 2; seed++)
-    assert_true(live_at_limit(heap, seed) > 500);
+    assert_true(live_at_limit(heap, seed, seed % 2) > 500);
   pool_heap_destroy(heap);
 }
 
@@ -243,6 +248,44 @@ static void a_block_that_a_sleeper_has_cached_is_found(void **state)
   pool_heap_destroy(heap);
 }
 
+/* A refusal flushed all magazines, which the next requests refilled. */
+static void a_refusal_keeps_blocks_that_end_no_slab(void **state)
+{
+  (void)state;
+  enum { SIZE = 2000, FREED = 4 };
+  limit_the_process();
+  fill_all(NULL, SIZE);
+  const bin_t *bin = published_bin(&default_heap, size_class_of(SIZE));
+  size_t outstanding = bin->outstanding;
+  for (size_t i = 1; i <= FREED; i++)
+    give_one(NULL, i * live_count / (FREED + 1));
+  assert_null(take(NULL, 4 * SIZE));
+  assert_int_equal(bin->outstanding, outstanding);
+  for (size_t i = 0; i < FREED; i++) {
+    live[live_count] = take(NULL, SIZE / 2 + 1);
+    assert_non_null(live[live_count++]);
+  }
+  assert_null(take(NULL, SIZE / 2 + 1));
+  give_all(NULL);
+  os_fake_heal();
+}
+
+static void a_refusal_returns_blocks_that_end_a_slab(void **state)
+{
+  (void)state;
+  enum { SIZE = 2000 };
+  limit_the_process();
+  fill_all(NULL, SIZE);
+  uintptr_t unit = (uintptr_t)live[live_count / 2] >> UNIT_LOG2;
+  for (size_t i = live_count; i-- > 0;)
+    if ((uintptr_t)live[i] >> UNIT_LOG2 == unit)
+      give_one(NULL, i);
+  live[live_count] = take(NULL, 60000);
+  assert_non_null(live[live_count++]);
+  give_all(NULL);
+  os_fake_heal();
+}
+
 /* A larger block serves it each time. Each took three calls. */
 static void a_request_that_borrows_seldom_asks(void **state)
 {
@@ -280,124 +323,6 @@ static void a_heap_finds_memory_that_others_return(void **state)
   os_fake_heal();
 }
 
-/* Only this thread must not ask. The others may. */
-static void what_is_forbidden_is_not_remembered(void **state)
-{
-  (void)state;
-  os_fake_heal();
-  refusals_forget();
-  os_forbid(true);
-  assert_null(take(NULL, 200 << 20));
-  os_forbid(false);
-  size_t maps = calls_of(OS_MAP_AT);
-  void *block = take(NULL, 200 << 20);
-  assert_non_null(block);
-  assert_true(calls_of(OS_MAP_AT) > maps && !refusals_have_answered());
-  pool_free(block);
-}
-
-/* What one thread does about refusals while another is in the middle of a request. */
-static void *forget_everything(void *unused)
-{
-  refusals_forget();
-  return unused;
-}
-
-static void *unmap_something(void *unused)
-{
-  must(refusals_unmap(unused, os_page_size()));
-  return NULL;
-}
-
-static void in_another_thread(void *(*run)(void *), void *argument)
-{
-  pthread_t thread;
-  must(!pthread_create(&thread, NULL, run, argument) && !pthread_join(thread, NULL));
-}
-
-static size_t asks(char *address, size_t size)
-{
-  size_t maps = calls_of(OS_MAP_AT);
-  must(refusals_map_at(address, size) == OS_NO_MEMORY);
-  return calls_of(OS_MAP_AT) - maps;
-}
-
-/* The last attempt of a request depends on it: if another thread forgot in between, the request failed without a call. */
-static void a_thread_that_forgets_leaves_others_alone(void **state)
-{
-  (void)state;
-  os_fake_heal();
-  size_t page = os_page_size();
-  char *memory = os_map(3 * page, page);
-  assert_non_null(memory);
-  assert_true(refusals_unmap(memory + page, page));
-  refusals_forget();
-  os_fake.fail_kinds = 1 << OS_MAP_AT;
-  assert_int_equal(asks(memory + page, page), 1);
-  assert_false(refusals_have_answered());
-  assert_int_equal(asks(memory + page, page), 0);
-  in_another_thread(forget_everything, NULL);
-  assert_true(refusals_have_answered());
-  assert_int_equal(asks(memory + page, page), 0);
-  in_another_thread(unmap_something, memory);
-  assert_int_equal(asks(memory + page, page), 1);
-  assert_true(refusals_have_answered());
-  refusals_forget();
-  assert_false(refusals_have_answered());
-  os_fake_heal();
-  refusals_unmap(memory + 2 * page, page);
-}
-
-/* The count of answers is short. It must not look like none when it overflows. */
-static void every_64th_attempt_asks(void **state)
-{
-  enum { ATTEMPTS = 640, EACH = 64 };
-  (void)state;
-  os_fake_heal();
-  size_t page = os_page_size(), asked = 0;
-  char *place = os_map(page, page);
-  assert_non_null(place);
-  assert_true(refusals_unmap(place, page));
-  refusals_forget();
-  os_fake.fail_kinds = 1 << OS_MAP_AT;
-  assert_int_equal(asks(place, page), 1);
-  for (size_t i = 0; i < ATTEMPTS; i++) {
-    asked += asks(place, page);
-    assert_true(refusals_have_answered());
-  }
-  assert_int_equal(asked, ATTEMPTS / EACH);
-  os_fake_heal();
-  refusals_forget();
-}
-
-static char *unmapped_meanwhile;
-
-static void another_unmaps(os_call_t kind)
-{
-  if (kind != OS_MAP_AT)
-    return;
-  os_fake.during = NULL;
-  in_another_thread(unmap_something, unmapped_meanwhile);
-}
-
-/* The system may have refused just before. */
-static void a_refusal_is_void_if_another_thread_unmaps_meanwhile(void **state)
-{
-  (void)state;
-  os_fake_heal();
-  size_t page = os_page_size();
-  unmapped_meanwhile = os_map(page, page);
-  assert_non_null(unmapped_meanwhile);
-  refusals_forget();
-  os_fake.fail_kinds = 1 << OS_MAP_AT;
-  os_fake.during = another_unmaps;
-  assert_int_equal(asks(unmapped_meanwhile, page), 1);
-  assert_int_equal(asks(unmapped_meanwhile, page), 1);
-  assert_int_equal(asks(unmapped_meanwhile, page), 0);
-  os_fake_heal();
-  refusals_forget();
-}
-
 /* Neither a growth in place nor one that has no room for a copy. The highest block has nothing behind it. */
 static void a_block_that_grows_finds_memory_that_others_return(void **state)
 {
@@ -430,12 +355,10 @@ int main(void)
     cmocka_unit_test(a_block_that_a_sleeper_has_cached_is_found),
     cmocka_unit_test(memory_that_others_return_is_found),
     cmocka_unit_test(a_refusal_asks_the_system_once),
+    cmocka_unit_test(a_refusal_keeps_blocks_that_end_no_slab),
+    cmocka_unit_test(a_refusal_returns_blocks_that_end_a_slab),
     cmocka_unit_test(a_request_that_borrows_seldom_asks),
     cmocka_unit_test(a_heap_finds_memory_that_others_return),
-    cmocka_unit_test(what_is_forbidden_is_not_remembered),
-    cmocka_unit_test(a_thread_that_forgets_leaves_others_alone),
-    cmocka_unit_test(every_64th_attempt_asks),
-    cmocka_unit_test(a_refusal_is_void_if_another_thread_unmaps_meanwhile),
     cmocka_unit_test(a_block_that_grows_finds_memory_that_others_return),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
