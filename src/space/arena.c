@@ -55,7 +55,7 @@ void arena_begin(arena_t *arena, char *base, size_t units, bool dirty)
   span_tree_init(&arena->room, arena->room.map, arena->room.node, units);
   if (dirty)
     bits_set(arena->dirty, 0, units);
-  arena->dirty_count = arena->dirty_end = dirty ? (uint32_t)units : 0;
+  arena->dirty_count = dirty ? (uint32_t)units : 0;
 }
 
 /* ---- arenas of the window: records and units are mapped as they are needed ---- */

@@ -15,7 +15,7 @@
  *
  *   A1 start <= ~free and dirty <= free, as sets of units; a free unit at or beyond `committed` is clean
  *   A2 a unit that is not free belongs to the run of the last start bit at or below it, and that run reaches it
- *   A4 dirty_count is the number of dirty units, all of them below dirty_end
+ *   A4 dirty_count is the number of dirty units
  *   A5 `huge` and `holes` mark no page that is beyond `committed` as a whole, and no page is in both
  *   A6 the units of a hole are free and clean
  *
@@ -48,7 +48,7 @@ typedef struct arena {
   uint32_t unit_count;
   uint32_t committed; /* units below it are mapped, except holes */
   uint32_t used_end;  /* no unit at or beyond it was ever taken */
-  uint32_t dirty_count, dirty_end;
+  uint32_t dirty_count;
   uint32_t forgotten; /* units that cannot be mapped: neither free nor counted as used */
   run_t *runs;
   word_t *long_bitmaps; /* LONG_BITMAP_WORDS for the slab of each unit */

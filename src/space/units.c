@@ -271,7 +271,6 @@ static void set_dirty(arena_t *arena, size_t from, size_t to)
 {
   bits_set(arena->dirty, from, to);
   arena->dirty_count += (uint32_t)(to - from);
-  arena->dirty_end = (uint32_t)max_size(arena->dirty_end, to);
 }
 
 void arena_give_unmapped(arena_t *arena, size_t from, size_t to)
@@ -301,11 +300,9 @@ void arena_set_start(arena_t *arena, size_t unit, bool is_start)
 
 /* ---- returning memory ---- */
 
-/* A search over the whole arena also lowers dirty_end, so that the next one begins there. */
-bool arena_highest_dirty(arena_t *arena, size_t below, size_t *from, size_t *to)
+bool arena_highest_dirty(const arena_t *arena, size_t below, size_t *from, size_t *to)
 {
-  bool all = below >= arena->dirty_end;
-  for (size_t end = min_size(below, arena->dirty_end); end && arena->dirty_count; end = (end - 1) / WORD_BITS * WORD_BITS) {
+  for (size_t end = min_size(below, arena->committed); end && arena->dirty_count; end = (end - 1) / WORD_BITS * WORD_BITS) {
     size_t w = (end - 1) / WORD_BITS;
     word_t word = arena->dirty[w] & ~(word_t)0 >> (WORD_BITS - 1 - (end - 1) % WORD_BITS);
     if (!word)
@@ -314,12 +311,8 @@ bool arena_highest_dirty(arena_t *arena, size_t below, size_t *from, size_t *to)
     word_t clean = ~word & ~(word_t)0 >> (WORD_BITS - 1 - high); /* the clean bits below it in the word */
     *to = w * WORD_BITS + high + 1;
     *from = w * WORD_BITS + (clean ? highest_bit(clean) + 1 : 0);
-    if (all)
-      arena->dirty_end = (uint32_t)*to;
     return true;
   }
-  if (all)
-    arena->dirty_end = 0;
   return false;
 }
 
@@ -328,7 +321,7 @@ _Static_assert(WORD_BITS % HUGE_PAGE_UNITS == 0, "the bits of a page are in one 
 bool arena_highest_dirty_page(const arena_t *arena, size_t below, size_t *from, size_t *to)
 {
   const word_t all = (~(word_t)0) >> (WORD_BITS - HUGE_PAGE_UNITS);
-  for (size_t page = min_size(below, arena->dirty_end) / HUGE_PAGE_UNITS; page-- > 0;) {
+  for (size_t page = arena->dirty_count ? min_size(below, arena->committed) / HUGE_PAGE_UNITS : 0; page-- > 0;) {
     size_t unit = page * HUGE_PAGE_UNITS;
     if (!huge_pages_may_be(arena, page) || (arena->dirty[unit / WORD_BITS] >> unit % WORD_BITS & all) != all)
       continue;

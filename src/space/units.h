@@ -40,7 +40,7 @@ size_t arena_moved_units(void);
 
 /* arena_highest_dirty() finds the highest dirty units [*from, *to) below `below`, at most a word of them. Returns false if
  * there are none. arena_highest_dirty_page() finds the highest 2 MiB page that may be huge and is dirty as a whole. */
-bool arena_highest_dirty(arena_t *arena, size_t below, size_t *from, size_t *to);
+bool arena_highest_dirty(const arena_t *arena, size_t below, size_t *from, size_t *to);
 bool arena_highest_dirty_page(const arena_t *arena, size_t below, size_t *from, size_t *to);
 
 /* Units are neither free nor dirty during the system call that purges them, so that no thread takes them. */
