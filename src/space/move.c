@@ -14,26 +14,18 @@ enum {
   WORDS_OF_SAMPLE = 8     /* words that are read in each */
 };
 
-/* Frees a run whose pages have moved, so that nothing is mapped there. Called under the lock of the space. */
-static void give_moved(run_t *run)
+/* Frees a run where nothing is mapped any more, because the pages have moved or the system failed. */
+static void give_unmapped(run_t *run)
 {
   arena_t *arena = arena_of(&space_of_process, run->start);
   size_t at = (size_t)(run - arena->runs), units = run->units;
+  lock_acquire(&space_of_process.lock);
   arena_set_start(arena, at, false);
   run_become(run, RUN_NONE, NULL);
   arena_give_unmapped(arena, at, at + units);
   space_of_process.used_units -= units;
   space_note_change(&space_of_process);
   space_note_longest(arena);
-}
-
-/* The system has unmapped the destination and does not map it again. */
-static void lose_place(arena_t *arena, const run_t *place)
-{
-  size_t at = (size_t)(place - arena->runs);
-  lock_acquire(&space_of_process.lock);
-  space_of_process.used_units -= place->units;
-  arena_forget(arena, at, at + place->units);
   lock_release(&space_of_process.lock);
 }
 
@@ -96,7 +88,7 @@ static run_t *move_to(run_t *run, size_t units, bool wipes)
   if (arena_moved_units() + units <= MOVED_MOST && !is_better_copied(run, bytes, place))
     mapped = os_remap_to(run->start, bytes, place->start, run_bytes(place));
   if (mapped == OS_NO_MEMORY) {
-    lose_place(arena, place);
+    give_unmapped(place);
     return NULL;
   }
   if (mapped == OS_OCCUPIED) {
@@ -105,8 +97,8 @@ static run_t *move_to(run_t *run, size_t units, bool wipes)
   }
   lock_acquire(&space_of_process.lock);
   arena_mark_moved(arena, at, at + place->units);
-  give_moved(run);
   lock_release(&space_of_process.lock);
+  give_unmapped(run);
   return place;
 }
 
