@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * A message is assembled on the stack and written by one call. Memory may be damaged, and the thread may hold any lock, so
- * nothing here allocates or locks. Without a system, the firmware gets the parts of the message. */
+ * nothing here allocates or locks. Firmware has embedded/misuse.c instead. */
 #include "misuse.h"
 #include "base/text.h"
 #include "os/os.h"
@@ -56,7 +56,7 @@ void fatal_say_places(const frames_told_t *allocated, const frames_told_t *freed
 
 static void say_places(text_t *text)
 {
-  if (HAS_SYSTEM && fatal_say_frames) {
+  if (fatal_say_frames) {
     fatal_say_frames(text, ", allocated by ", &allocated_by);
     fatal_say_frames(text, ", freed by ", &freed_by);
   }
@@ -73,8 +73,6 @@ static void say_call(text_t *text, const char *call, const void *address, const 
 
 void fatal_misuse(const char *call, const void *address, const char *what)
 {
-  if (!HAS_SYSTEM)
-    os_end(call, address, what);
   line_t line;
   say_call(line_begin(&line), call, address, what);
   line_end(&line);
@@ -118,8 +116,6 @@ static void say_what_is_known(text_t *text, const struct pool_heap *heap, size_t
 void fatal_misuse_of_block(const char *call, const void *address, const char *what, const struct pool_heap *heap, size_t size,
                            const struct pool_heap *given_to)
 {
-  if (!HAS_SYSTEM)
-    os_end(call, address, what);
   line_t line;
   text_t *text = line_begin(&line);
   say_call(text, call, address, what);
@@ -132,8 +128,6 @@ void fatal_misuse_of_block(const char *call, const void *address, const char *wh
 void fatal_late_misuse(const void *address, const char *what, const struct pool_heap *heap, size_t size,
                        const struct pool_heap *given_to)
 {
-  if (!HAS_SYSTEM)
-    os_end("pool_heap_free", address, what);
   line_t line;
   text_t *text = line_begin(&line);
   say_call(text, name_of(given_to) ? "pool_heap_free" : fatal_free_call, address, what);
@@ -147,8 +141,6 @@ void fatal_late_misuse(const void *address, const char *what, const struct pool_
 void fatal_damage(const char *call, const void *address, const char *what, ptrdiff_t offset, const struct pool_heap *heap,
                   size_t size)
 {
-  if (!HAS_SYSTEM)
-    os_end(call, (const char *)address + offset, what);
   line_t line;
   text_t *text = line_begin(&line);
   say_call(text, call, address, what);
@@ -161,10 +153,40 @@ void fatal_damage(const char *call, const void *address, const char *what, ptrdi
   end();
 }
 
+static void say_pool(text_t *text, const char *pool)
+{
+  text_string(text, " of pool ");
+  text_quoted(text, pool);
+}
+
+void fatal_misuse_of_object(const char *call, const void *object, const char *what, const char *pool)
+{
+  line_t line;
+  text_t *text = line_begin(&line);
+  say_call(text, call, object, what);
+  say_pool(text, pool);
+  line_end(&line);
+  end();
+}
+
+void fatal_damage_of_object(const char *call, const void *object, const char *what, size_t offset, size_t size,
+                            const char *pool)
+{
+  line_t line;
+  text_t *text = line_begin(&line);
+  say_call(text, call, object, what);
+  text_string(text, ", at offset ");
+  text_number(text, offset);
+  text_string(text, " of an object of ");
+  text_number(text, size);
+  text_string(text, " bytes");
+  say_pool(text, pool);
+  line_end(&line);
+  end();
+}
+
 void fatal_exhausted(const char *call, const struct pool_heap *heap, size_t size)
 {
-  if (!HAS_SYSTEM)
-    os_end(call, NULL, EXHAUSTED);
   line_t line;
   text_t *text = line_begin(&line);
   text_string(text, call);
@@ -181,8 +203,6 @@ void fatal_exhausted(const char *call, const struct pool_heap *heap, size_t size
 
 void fatal(const char *what)
 {
-  if (!HAS_SYSTEM)
-    os_end("tidepool", NULL, what);
   line_t line;
   text_string(line_begin(&line), what);
   line_end(&line);
@@ -200,7 +220,4 @@ static void warn_by(const char *subject, const char *what, void (*write)(const c
 }
 
 void warn(const char *subject, const char *what) { warn_by(subject, what, os_write_error); }
-void warn_at_exit(const char *subject, const char *what)
-{
-  warn_by(subject, what, HAS_SYSTEM ? os_write_kept_error : os_write_error);
-}
+void warn_at_exit(const char *subject, const char *what) { warn_by(subject, what, os_write_kept_error); }

@@ -209,6 +209,13 @@ _Noreturn void fatal_late_misuse(const void *address, const char *what, const st
 _Noreturn void fatal_damage(const char *call, const void *address, const char *what, ptrdiff_t offset,
                             const struct pool_heap *heap, size_t size);
 
+/* Prints `tidepool: call(0xaddress): what of pool "name"`. */
+_Noreturn void fatal_misuse_of_object(const char *call, const void *object, const char *what, const char *pool);
+
+/* Prints `tidepool: call(0xaddress): what, at offset N of an object of M bytes of pool "name"`. */
+_Noreturn void fatal_damage_of_object(const char *call, const void *object, const char *what, size_t offset, size_t size,
+                                      const char *pool);
+
 /* Prints `tidepool: call(heap "name", size): memory exhausted`. */
 _Noreturn void fatal_exhausted(const char *call, const struct pool_heap *heap, size_t size);
 

@@ -24,17 +24,19 @@ LAYERS = [
                "units", "slots", "space", "search", "purge", "move", "huge_range", "huge"]),
     ("bin", ["slab", "magazine", "depot", "types", "due", "slabs", "slab_sizes", "bin", "ask"]),
     ("thread", ["claim", "allowance", "magazines", "readers", "types", "caches", "thread"]),
-    ("heap", ["types", "debug_hooks", "heap", "life", "invalid", "granular",
-              "large", "block_source", "locate", "figures", "helper_threads", "tick",
-              "fork", "startup", "blocks", "exhausted", "reallocate", "walk", "reset", "region", "options", "create"]),
-    ("object_pool", ["types", "object_misuse", "watch", "array", "cache", "hooks", "registry", "capacity", "find", "get",
-                     "put", "create"]),
-    ("api", ["fast_path", "pool", "questions", "heap", "malloc", "new_delete", "loader", "stats"]),
+    ("heap", ["types", "debug_hooks", "heap", "life", "invalid", "invalid_place", "granular",
+              "granular_figures", "guest", "large", "block_source", "locate", "figures", "helper_threads", "tick",
+              "fork", "startup", "blocks", "attempt", "exhausted", "reallocate", "walk", "reset", "region",
+              "options", "create"]),
+    ("object_pool", ["types", "along", "object_misuse", "watch", "array", "cache", "hooks", "registry", "process",
+                     "capacity", "find", "get", "put", "fast_path", "create"]),
+    ("api", ["fast_path", "pool", "heap", "malloc", "new_delete", "loader", "stats"]),
     ("debug", ["system", "places", "linux_reader", "linux_tables", "linux_find_object", "linux_modules",
                "linux_expression", "linux_seen", "linux_registers", "linux_walk", "linux_stack", "linux_faults",
                "linux_memory", "linux_output", "linux_places", "messages", "sites", "sampling", "head_layout", "head",
                "quarantine", "headed", "guard_area", "guard_pages", "sample_pages", "profile_lines", "profile_text",
                "profile", "export_page", "export_root", "export", "report", "leak_search", "leaks", "observe"]),
+    ("embedded", ["misuse", "front", "find", "blocks", "heaps", "questions", "objects"]),
 ]
 UNITS = [f"{folder}/{unit}".lstrip("/") for folder, units in LAYERS for unit in units]
 
@@ -45,9 +47,11 @@ LOW = {"base", "os", "misuse", "option", "size_class"}
 NARROW = {
     **{f"api/{unit}": {"base", "os", "misuse", "api/fast_path"} for unit in ("malloc", "new_delete")},
     "api/loader": {"base", "os", "option", "heap"},
-    **{f"api/{unit}": LOW | {"heap", "object_pool", "api/fast_path"} for unit in ("pool", "questions", "stats")},
+    **{f"api/{unit}": LOW | {"heap", "object_pool", "api/fast_path"} for unit in ("pool", "stats")},
     **{f"object_pool/{unit}": LOW | {"heap", "object_pool", "space/gate", "space/metadata", "thread/claim"}
        for unit in dict(LAYERS)["object_pool"]},
+    **{f"embedded/{unit}": {"base", "os", "misuse", "heap", "object_pool", "debug/head", "debug/sites", "embedded"}
+       for unit in dict(LAYERS)["embedded"]},
 }
 # Where a lower layer calls a higher one: a pointer that the higher one sets.
 CALLS_UP = {
@@ -57,8 +61,8 @@ CALLS_UP = {
     "heap/helper_threads.h": {"background_tick"},   # set by heap/startup
 }
 # These may include the public headers, and so may all of object_pool, api and debug.
-PUBLIC = {"os/embedded", "heap/types", "heap/figures", "heap/walk", "heap/region", "heap/life", "heap/create"}
-PUBLIC_FOLDERS = ("object_pool/", "api/", "debug/")
+PUBLIC = {"os/embedded", "heap/types", "heap/figures", "heap/walk", "heap/region", "heap/life", "heap/guest", "heap/create"}
+PUBLIC_FOLDERS = ("object_pool/", "api/", "debug/", "embedded/")
 PUBLIC_EVERYWHERE = {"tidepool/version.h"}   # numbers, and no type
 
 # The platform is a file: what names an operating system is in os.
@@ -70,7 +74,10 @@ LINUX_HEADER = re.compile(r"(linux|asm)/|sys/(auxv|eventfd|prctl|random|syscall|
 # Files of which a build has some; it has all others.
 ALL_SYSTEMS = {"embedded", "linux", "posix"}
 SYSTEMS = {"os/embedded": {"embedded"}, "os/linux": {"linux"}, "os/posix": {"posix"}, "os/unix_": {"linux", "posix"},
-           "os/window": {"linux", "posix"}}
+           "os/window": {"linux", "posix"}, "embedded/": {"embedded"}, **dict.fromkeys(
+               # What firmware's front stands for.
+               ["api/", "misuse", "debug/sites", "heap/heap", "heap/startup", "heap/blocks", "heap/reallocate", "heap/locate",
+                "object_pool/fast_path", "object_pool/process"], {"linux", "posix"})}
 LINUX_UNITS = ("os/linux", "debug/linux_")
 PLATFORM_MACRO = re.compile(r"^\s*#\s*(?:el)?if.*\b(__linux__|__unix__|__APPLE__|__FreeBSD__|_WIN32)\b")
 # Headers that print or allocate.
@@ -202,9 +209,9 @@ def problems(source):
 
 
 def folders_of_readme():
-    """The folders top down, and last the one that stands beside the others."""
-    *core, beside = [folder for folder, _ in LAYERS]
-    return [*reversed(core), beside]
+    """The folders top down, and last the two that stand beside the others."""
+    *core, debug, embedded = [folder for folder, _ in LAYERS]
+    return [*reversed(core), debug, embedded]
 
 
 def problems_of_readme(source):

@@ -2,7 +2,6 @@
  * The interface of heap.h. */
 #include "heap/heap.h"
 #include "api/fast_path.h"
-#include "base/grown.h"
 #include "heap/blocks.h"
 #include "heap/debug_hooks.h"
 #include "heap/figures.h"
@@ -20,15 +19,7 @@
 
 /* ---- the fast path: the calling thread's cache of the heap, if the heap's slot in its record holds it ---- */
 
-/* A missing heap is an argument that the caller can check. A destroyed heap is a misuse and ends the program. */
-COLD static void *no_heap(const heap_t *heap, const char *call)
-{
-  if (heap)
-    fatal_misuse(call, heap, NOT_A_HEAP_TEXT);
-  return invalid(INVALID_HEAP_IS_NULL, (uintptr_t)call);
-}
-
-static bool is_live_or_error(const heap_t *heap, const char *call) { return heap_is_live(heap) || no_heap(heap, call); }
+static bool is_live_or_error(const heap_t *heap, const char *call) { return heap_is_live(heap) || invalid_heap(heap, call); }
 
 /* A small heap has no magazines and a short path of its own. */
 NOINLINE BY_REGISTER static void *alloc_granules(heap_t *heap, size_t size, const char *call)
@@ -42,7 +33,7 @@ static inline __attribute__((always_inline)) void *alloc_without_magazine(heap_t
                                                                           const char *call)
 {
   if (unlikely(!heap_is_live(heap)))
-    return no_heap(heap, call);
+    return invalid_heap(heap, call);
   if (heap_is_default(heap) && heap->flags & HEAP_CACHED)
     return zero ? default_zalloc(size) : default_alloc(size);
   if (heap->flags & HEAP_PLAIN_GRANULES && !zero)
@@ -68,12 +59,11 @@ NOINLINE static void *alloc_slow(heap_t *heap, size_t size)
 /* A destroyed heap is known only by its mark. The fast path need not read that: no slot holds a destroyed heap. */
 static inline __attribute__((always_inline)) void free_slower(heap_t *heap, void *block, const char *call)
 {
-  thread_t *thread = HAS_SYSTEM ? thread_self : NULL;
-  if (HAS_SYSTEM &&
-      likely(thread_has_within_reach(thread, heap) && push_within_reach(thread, heap, class_map_of_heap_block(block), block)))
+  thread_t *thread = thread_self;
+  if (likely(thread_has_within_reach(thread, heap) && push_within_reach(thread, heap, class_map_of_heap_block(block), block)))
     return;
   if (unlikely(!heap_is_live(heap)))
-    no_heap(heap, call);
+    invalid_heap(heap, call);
   else if (block)
     heap_free(heap, block, ORIGIN(call));
 }
@@ -100,8 +90,6 @@ NOINLINE static void *alloc_medium(heap_t *heap, size_t size)
 
 void *pool_heap_alloc(pool_heap_t *heap, size_t size)
 {
-  if (!HAS_SYSTEM)
-    return alloc_slower(heap, size, false, "pool_heap_alloc");
   if (unlikely(size > SIZE_LINEAR))
     return alloc_medium(heap, size);
   const thread_t *thread = thread_self;
@@ -114,8 +102,8 @@ void *pool_heap_alloc(pool_heap_t *heap, size_t size)
 /* A block in no magazine of this plane has class 0, whose magazine is always full: the slow path needs no test. */
 static inline __attribute__((always_inline)) bool push_in_slot(heap_t *heap, void *block)
 {
-  const thread_t *thread = HAS_SYSTEM ? thread_self : NULL;
-  if (!HAS_SYSTEM || unlikely(!thread_has_in_slot(thread, heap)))
+  const thread_t *thread = thread_self;
+  if (unlikely(!thread_has_in_slot(thread, heap)))
     return false;
   loaded_t *loaded = loaded_of(thread, heap, class_map_of_heap_block(block));
   return likely(loaded->top != block) && MAGAZINE_PUSH(loaded, block);
@@ -141,7 +129,7 @@ static inline __attribute__((always_inline)) void *pop_any(heap_t *heap, size_t 
 static inline __attribute__((always_inline)) void *zalloc(heap_t *heap, size_t size, const char *call)
 {
   size_t c = size <= SIZE_CACHED ? size_class_cached(size) : 0;
-  void *block = HAS_SYSTEM && c ? pop_any(heap, c) : NULL;
+  void *block = c ? pop_any(heap, c) : NULL;
   return likely(block) ? memset(block, 0, size_class_size(c)) : alloc_slower(heap, size, true, call);
 }
 
@@ -154,7 +142,7 @@ void *pool_heap_calloc(pool_heap_t *heap, size_t count, size_t size)
   if (likely(!__builtin_mul_overflow(count, size, &bytes)))
     return zalloc(heap, bytes, "pool_heap_calloc");
   if (unlikely(!heap_is_live(heap)))
-    return no_heap(heap, "pool_heap_calloc");
+    return invalid_heap(heap, "pool_heap_calloc");
   return heap_exhausted(heap, "pool_heap_calloc", SIZE_MAX);
 }
 
@@ -190,12 +178,12 @@ NOINLINE BY_REGISTER static void *reallocate_cached(heap_t *heap, void *block, s
 void *pool_heap_realloc(pool_heap_t *heap, void *block, size_t size)
 {
   if (unlikely(!heap_is_live(heap)))
-    return no_heap(heap, "pool_heap_realloc");
+    return invalid_heap(heap, "pool_heap_realloc");
   if (!block)
     return heap_is_checked(heap) ? alloc_slower(heap, size, false, "pool_heap_realloc") : pool_heap_alloc(heap, size);
   if (size)
-    return HAS_SYSTEM && thread_has_slot(thread_self, heap) ? reallocate_cached(heap, block, size)
-                                                            : heap_reallocate(heap, block, size, ORIGIN("pool_heap_realloc"));
+    return thread_has_slot(thread_self, heap) ? reallocate_cached(heap, block, size)
+                                              : heap_reallocate(heap, block, size, ORIGIN("pool_heap_realloc"));
   if (heap_is_headed(heap))
     heap_free(heap, block, ORIGIN("pool_heap_realloc"));
   else if (!push_in_slot(heap, block))
@@ -207,7 +195,7 @@ void *pool_heap_realloc(pool_heap_t *heap, void *block, size_t size)
 void *pool_heap_aligned_alloc(pool_heap_t *heap, size_t alignment, size_t size)
 {
   if (unlikely(!heap_is_live(heap)))
-    return no_heap(heap, "pool_heap_aligned_alloc");
+    return invalid_heap(heap, "pool_heap_aligned_alloc");
   if (likely(is_power_of_two(alignment)))
     return heap_allocate(heap, size, alignment, false, ORIGIN("pool_heap_aligned_alloc"));
   return invalid(INVALID_ALIGNMENT, alignment);
@@ -218,47 +206,30 @@ void *pool_heap_aligned_alloc(pool_heap_t *heap, size_t alignment, size_t size)
 /* Brings the manager up, so that every call that takes a heap finds the default one ready. */
 pool_heap_t *pool_heap_default(void)
 {
-  if (!HAS_SYSTEM)
-    return NULL;
   manager_ready();
   return &default_heap;
 }
 
 const char *pool_heap_name(const pool_heap_t *heap)
 {
-  return heap_is_live(heap) ? heap->name : no_heap(heap, "pool_heap_name");
-}
-
-/* The size of the options before they first grew. */
-enum { HEAP_OPTIONS_LEAST = offsetof(pool_heap_options_t, flags) + sizeof(unsigned) };
-
-/* Returns false if the caller has set an unknown field, or the size is too small. */
-static inline __attribute__((always_inline)) bool take_options(pool_heap_options_t *own, const pool_heap_options_t *options,
-                                                               size_t size)
-{
-  if (size < HEAP_OPTIONS_LEAST)
-    return invalid(INVALID_OPTIONS_ARE_CUT, size, HEAP_OPTIONS_LEAST, (uintptr_t) "pool_heap_options_t");
-  return grown_take(own, sizeof *own, options, size) ||
-         invalid(INVALID_OPTIONS_ARE_NEWER, sizeof *own, size, (uintptr_t) "pool_heap_options_t");
+  return heap_is_live(heap) ? heap->name : invalid_heap(heap, "pool_heap_name");
 }
 
 size_t pool_heap_least_memory_sized(const pool_heap_options_t *options, size_t size)
 {
-  pool_heap_options_t own = {0};
-  return !options || take_options(&own, options, size) ? heap_least_memory(&own) : 0;
+  pool_heap_options_t own;
+  return heap_take_options(&own, options, size) ? heap_least_memory(&own) : 0;
 }
 
 /* A destroyed parent or overflow is a misuse like any other use of it. */
 pool_heap_t *pool_heap_create_sized(const pool_heap_options_t *options, size_t size)
 {
   pool_heap_options_t own;
-  if (!options)
-    return heap_create(NULL);
-  if (!take_options(&own, options, size))
+  if (!heap_take_options(&own, options, size))
     return NULL;
   const heap_t *parent = own.parent, *overflow = own.overflow;
   if ((parent && !heap_is_live(parent)) || (overflow && !heap_is_live(overflow)))
-    return no_heap(parent && !heap_is_live(parent) ? parent : overflow, "pool_heap_create");
+    return invalid_heap(parent && !heap_is_live(parent) ? parent : overflow, "pool_heap_create");
   return heap_create(&own);
 }
 
@@ -268,7 +239,7 @@ static bool may_end(const heap_t *heap, const char *call)
   if (!heap)
     return false;
   if (!heap_is_live(heap))
-    no_heap(heap, call);
+    invalid_heap(heap, call);
   if (heap_is_default(heap))
     fatal_misuse(call, heap, DEFAULT_HEAP_HAS_NO_END);
   return true;
@@ -286,7 +257,7 @@ void pool_heap_reset(pool_heap_t *heap)
   if (may_end(heap, "pool_heap_reset"))
     heap_reset(heap);
   else
-    no_heap(NULL, "pool_heap_reset");
+    invalid_heap(NULL, "pool_heap_reset");
 }
 
 size_t pool_heap_good_size(const pool_heap_t *heap, size_t size)
@@ -328,7 +299,7 @@ bool pool_heap_report(pool_heap_t *heap, int fd)
 {
   if (!is_live_or_error(heap, "pool_heap_report"))
     return false;
-  if (!HAS_SYSTEM || !observer)
+  if (!observer)
     return invalid(INVALID_NEEDS_DEBUG, (uintptr_t) "pool_heap_report()");
   int error = observer->report(heap, fd);
   if (error)
@@ -336,4 +307,4 @@ bool pool_heap_report(pool_heap_t *heap, int fd)
   return !error;
 }
 
-bool pool_forbid_system_calls(bool forbid) { return HAS_SYSTEM && os_forbid(forbid); }
+bool pool_forbid_system_calls(bool forbid) { return os_forbid(forbid); }

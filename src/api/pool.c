@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <tidepool/pool.h>
 #include <tidepool/profile.h>
+#include <tidepool/version.h>
 
 void *pool_alloc(size_t size) { return default_alloc(size); }
 void *pool_zalloc(size_t size) { return default_zalloc(size); }
@@ -106,6 +107,34 @@ bool pool_option_set(const char *key, const char *value)
     observer->note_options();
   return set;
 }
+
+/* ---- questions about any block of any heap ---- */
+
+const char *pool_version(void) { return TIDEPOOL_VERSION; }
+
+/* NULL is no misuse, but cannot be resized. */
+bool pool_resize_in_place(void *block, size_t size)
+{
+  return block && heap_resize_in_place(block, size, "pool_resize_in_place");
+}
+
+size_t pool_usable_size(const void *block) { return default_usable_size(block, "pool_usable_size"); }
+
+bool pool_in_use(const void *address) { return heap_locate(address).live; }
+
+void *pool_block_start(const void *address, size_t *size)
+{
+  located_t at = heap_locate(address);
+  if (!at.live)
+    return NULL;
+  if (size)
+    *size = at.size;
+  return at.start;
+}
+
+pool_heap_t *pool_heap_of(const void *address) { return heap_locate(address).heap; }
+
+const char *pool_error(void) { return invalid_text(); }
 
 /* ---- profiles ---- */
 

@@ -253,23 +253,20 @@ static void verify_heaps(void)
 
 __attribute__((destructor)) static void finish(void)
 {
-  if (HAS_SYSTEM && observer)
+  if (observer)
     observer->end_helpers();
-  if (HAS_SYSTEM)
-    background_end();
-  if (HAS_SYSTEM && manager_is_up())
+  background_end();
+  if (manager_is_up())
     verify_heaps();
-  if (HAS_SYSTEM && observer && manager_is_up())
+  if (observer && manager_is_up())
     observer->end();
-  if (HAS_SYSTEM && settings.stats_at_exit)
+  if (settings.stats_at_exit)
     print_figures();
 }
 
 /* Threads can be started from here on. If the manager came up before this constructor, the library's own threads start here. */
 __attribute__((constructor)) static void begin_helpers(void)
 {
-  if (!HAS_SYSTEM)
-    return;
   helpers_may_begin = true;
   if (observer)
     observer->begin_helpers(write_process);

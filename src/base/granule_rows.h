@@ -179,6 +179,9 @@ static ALWAYS_INLINE void row_remove(granules_t *g, unsigned c, size_t window)
     g->classes &= ~class_bit(c);
 }
 
+/* Enters a free stretch into its row, unless it is too short for a block. */
+void granules_note_free(granules_t *g, size_t from, size_t to);
+
 /* Reads the first non-empty word of a row, and returns the window of its lowest bit 0. */
 static inline size_t row_first(const granules_t *g, unsigned c, word_t *word)
 {

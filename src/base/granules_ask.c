@@ -190,9 +190,7 @@ static void free_all(granules_t *g)
   }
   g->map[-1] = ~(word_t)0;
   g->map[(g->count + 1) / WORD_BITS] = ~(word_t)0 << (g->count + 1) % WORD_BITS;
-  unsigned c = length_class(g->count);
-  if (c >= CLASS_FIRST)
-    row_add(g, c, 0);
+  granules_note_free(g, 0, g->count);
 }
 
 /* The map is the larger part of the index, and still zero behind `taken_end`. */

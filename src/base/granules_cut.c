@@ -75,6 +75,8 @@ static ALWAYS_INLINE void add_stretch(granules_t *g, unsigned c, size_t from)
     row_add(g, c, window_of(c, from));
 }
 
+void granules_note_free(granules_t *g, size_t from, size_t to) { add_stretch(g, length_class(to - from), from); }
+
 static inline bool has_in_word(const granules_t *g, size_t w, unsigned c)
 {
   granule_fit_t fit;
@@ -153,7 +155,9 @@ static ALWAYS_INLINE bool find(const granules_t *g, size_t count, granule_fit_t 
 bool granules_find(const granules_t *g, size_t count, granule_fit_t *fit)
 {
   unsigned own = length_class(count);
-  bool found = find(g, count, fit) || (g->classes >> own == 1 && find_in_class(g, own, count, LAST_TRIES, fit));
+  uint64_t classes = g->classes >> own, higher = classes >> 1 << 1;
+  bool found = (classes & 1 && find_in_class(g, own, count, higher ? TRIES : LAST_TRIES, fit)) ||
+               (higher && find_in_class(g, own + lowest_of_64(higher), count, 1, fit));
   fit->count = count;
   fit->at = fit->from;
   return found;
@@ -208,6 +212,9 @@ bool granules_find_aligned(const granules_t *g, size_t count, size_t alignment, 
   bool found = false;
   if (count > g->count)
     return false;
+  if (!HAS_SPEED)
+    return (granules_find(g, count, fit) && place_aligned(&a, fit)) ||
+           (granules_find(g, count + alignment - 1, fit) && place_aligned(&a, fit));
   unsigned own = length_class(count), c = length_class(count + alignment - 1) + 1, tries = ALIGNED_LAST_TRIES;
   find_aligned_in_class(g, own, ALIGNED_TRIES, &a, fit, &found);
   if (!found)

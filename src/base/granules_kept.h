@@ -10,6 +10,7 @@
 #ifndef BASE_GRANULES_KEPT_H
 #define BASE_GRANULES_KEPT_H
 
+#include "base/features.h"
 #include "base/granules.h"
 
 enum {
@@ -19,8 +20,8 @@ enum {
   KEPT_WORDS = ((KEPT_LONGEST + 1) * sizeof(uint32_t) + sizeof(word_t) - 1) / sizeof(word_t)
 };
 
-static inline bool granules_count_can_keep(size_t count) { return count >= KEPT_COUNT; }
-static inline bool granules_can_keep(const granules_t *g) { return g->count >= KEPT_COUNT; }
+static inline bool granules_count_can_keep(size_t count) { return HAS_SPEED && count >= KEPT_COUNT; }
+static inline bool granules_can_keep(const granules_t *g) { return granules_count_can_keep(g->count); }
 static inline uint32_t *granules_kept_of(const granules_t *g) { return (uint32_t *)(g->map - 1 - KEPT_WORDS); }
 
 static inline bool granules_is_kept(const granules_t *g, size_t from, size_t to)

@@ -141,3 +141,12 @@ size_t text_finish(text_t *text)
     text->buffer[text->length < text->size ? text->length : end_of_whole(text->buffer, text->size - 1)] = 0;
   return text->length;
 }
+
+void text_name(char *buffer, size_t size, const char *name, const char *prefix, uint32_t *last_number)
+{
+  text_t text = {buffer, size, 0};
+  text_string(&text, name ? name : prefix);
+  if (!name)
+    text_number(&text, __atomic_add_fetch(last_number, 1, __ATOMIC_RELAXED));
+  text_finish(&text);
+}

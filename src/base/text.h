@@ -22,4 +22,7 @@ void text_pointer(text_t *text, const void *pointer); /* 0x and hexadecimal digi
 void text_quoted(text_t *text, const char *string);   /* as a JSON string; invalid UTF-8 bytes become U+FFFD */
 size_t text_finish(text_t *text);                     /* terminates, between characters; returns the whole length */
 
+/* Copies as much of a name as there is room for. NULL: makes one of `prefix` and the next number. */
+void text_name(char *buffer, size_t size, const char *name, const char *prefix, uint32_t *last_number);
+
 #endif

@@ -371,8 +371,7 @@ void bin_destroy(bin_t *bin)
 {
   closure_acquire(LOCKS_OF_BINS, &bin->lock);
   bin->ended = true;
-  if (HAS_SYSTEM)
-    due_leave(bin);
+  due_leave(bin);
   depots_destroy(&bin->depots);
   slabs_close_all(bin);
   lock_release(&bin->lock);

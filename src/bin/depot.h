@@ -16,11 +16,11 @@
 #include "bin/magazine.h"
 
 enum {
-  DEPOT_SHARDS = 4,                /* in each bin */
-  DEPOT_SHARDS_MOST = 32,          /* in the default heap's bins, with as many processors and more threads than DEPOT_SHARDS */
-  DEPOT_LEAST = 4,                 /* magazines that the depots may hold whatever the bound is */
-  DEPOT_STEP = 4,                  /* magazines by which a depot may differ until depots.count is updated */
-  DEPOT_LINE = HAS_SYSTEM ? 64 : 8 /* bytes: depots share no cache line, since different cores write to them */
+  DEPOT_SHARDS = 4,       /* in each bin */
+  DEPOT_SHARDS_MOST = 32, /* in the default heap's bins, with as many processors and more threads than DEPOT_SHARDS */
+  DEPOT_LEAST = 4,        /* magazines that the depots may hold whatever the bound is */
+  DEPOT_STEP = 4,         /* magazines by which a depot may differ until depots.count is updated */
+  DEPOT_LINE = 64         /* bytes: depots share no cache line, since different cores write to them */
 };
 
 typedef struct depot {
@@ -59,7 +59,7 @@ static inline depot_t *depot_at(const depots_t *depots, unsigned shard)
 static inline unsigned depots_shard_of(const depots_t *depots, unsigned number)
 {
   unsigned shards = depots_shards(depots);
-  bool few = !HAS_SYSTEM || likely(shards == DEPOT_SHARDS) || !shards;
+  bool few = likely(shards == DEPOT_SHARDS) || !shards;
   return few ? number % DEPOT_SHARDS : os_processor() & (shards - 1);
 }
 

@@ -19,7 +19,7 @@ void due_leave(bin_t *bin);
 /* Every change of the bin calls this, under its lock. */
 static inline void due_note_use(bin_t *bin)
 {
-  if (HAS_SYSTEM && unlikely(!bin->due) && !bin->ended && !bin->lock.solo)
+  if (unlikely(!bin->due) && !bin->ended && !bin->lock.solo)
     due_enter(bin);
 }
 

@@ -57,7 +57,7 @@ static void slab_relist(bin_t *bin, run_t *slab)
 /* The class map has a slab's class before its first block leaves the bin, and 0 after the last one is back (M1). */
 static void slab_set_class(const bin_t *bin, const run_t *slab, unsigned size_class)
 {
-  if (HAS_SYSTEM && bin->plane != BIN_PLANE_NONE)
+  if (bin->plane != BIN_PLANE_NONE)
     class_map_set(slab->start, slab->units, bin->plane == BIN_PLANE_DEFAULT, size_class);
 }
 

@@ -80,8 +80,8 @@ typedef struct bin {
 } bin_t;
 
 /* bin_purges(): free parts of slabs are purged. bin_has_magazines(): threads keep magazines. */
-static inline bool bin_purges(const bin_t *bin) { return HAS_SYSTEM && bin->purges; }
-static inline bool bin_has_magazines(const bin_t *bin) { return HAS_SYSTEM && bin->cached; }
+static inline bool bin_purges(const bin_t *bin) { return bin->purges; }
+static inline bool bin_has_magazines(const bin_t *bin) { return bin->cached; }
 
 enum { BIN_PLANE_NONE, BIN_PLANE_DEFAULT, BIN_PLANE_HEAP };
 

@@ -82,10 +82,10 @@ READS_BESIDE_OWNER static head_state_t head_says(const char *start, size_t usabl
 head_look_t head_look(const char *start, size_t usable)
 {
   head_t head;
-  if (HAS_SYSTEM && unlikely(os_tool.sees_all))
+  if (unlikely(os_tool.sees_all))
     os_tool_begin_silence();
   head_state_t state = head_says(start, usable, &head);
-  if (HAS_SYSTEM && unlikely(os_tool.sees_all))
+  if (unlikely(os_tool.sees_all))
     os_tool_end_silence();
   if (!state && is_dead(&head, offsetof(head_t, next)))
     return (head_look_t){.state = HEAD_FREED};
@@ -100,7 +100,8 @@ head_look_t head_look(const char *start, size_t usable)
 
 /* Heads stay accessible, because they are read from everywhere. A tool closes the objects of an array in a block of an unmarked
  * heap, together with the bytes in front of the first. */
-static bool may_be_closed(const headed_t *at) { return HAS_SYSTEM && unlikely(at->marked || os_tool.sees_all); }
+static bool is_marked(const headed_t *at) { return HAS_TOOLS && unlikely(at->marked); }
+static bool may_be_closed(const headed_t *at) { return HAS_TOOLS && unlikely(at->marked || os_tool.sees_all); }
 
 static void be_silent(const headed_t *at)
 {
@@ -122,14 +123,14 @@ static void open_whole(const headed_t *at)
 
 static void close_whole(const headed_t *at)
 {
-  if (HAS_SYSTEM && unlikely(at->marked))
+  if (is_marked(at))
     os_tool_close(at->start + sizeof(head_t), at->usable - sizeof(head_t));
 }
 
 static void mark_live(const headed_t *at, const char *block, size_t size)
 {
   KEEPS_FRAME();
-  if (!HAS_SYSTEM || likely(!at->marked))
+  if (!is_marked(at))
     return;
   close_whole(at);
   os_tool_begin_block(at->heap, block, size);
@@ -139,7 +140,7 @@ static void mark_live(const headed_t *at, const char *block, size_t size)
 static void mark_returned(const headed_t *at, const char *block, size_t size)
 {
   KEEPS_FRAME();
-  if (!HAS_SYSTEM || likely(!at->marked))
+  if (!is_marked(at))
     return;
   os_tool_leave_order(at->heap);
   os_tool_end_block(at->heap, block, size);
@@ -148,22 +149,12 @@ static void mark_returned(const headed_t *at, const char *block, size_t size)
 
 /* ---- damage ---- */
 
-void head_say_sites(site_t allocated, site_t freed)
-{
-  frames_told_t of_allocation = {0}, of_free = {0};
-  if (!HAS_SYSTEM)
-    return;
-  of_allocation.count = site_frames(allocated, &of_allocation.frames);
-  of_free.count = site_frames(freed, &of_free.frames);
-  fatal_say_places(&of_allocation, &of_free);
-}
-
 /* Names the head's sites as well. `head` NULL: it cannot be trusted. */
 static _Noreturn void damaged(const headed_t *at, const head_t *head, const char *block, const char *what, const char *where,
                               size_t size)
 {
   if (head)
-    head_say_sites(head->allocated, freed_at(head));
+    sites_say(head->allocated, freed_at(head));
   fatal_damage(at->call, block, what, where - block, at->heap, size);
 }
 
@@ -274,7 +265,7 @@ void *head_open(headed_t at, size_t size, size_t alignment, bool was_returned)
   size_t front = max_size(HEAD_FRONT, alignment);
   char *block = at.start + front;
   head_t *head = head_of(at.start);
-  if (HAS_SYSTEM && unlikely(at.marked))
+  if (is_marked(&at))
     os_tool_meet_order(at.heap);
   if (may_be_closed(&at))
     os_tool_open(at.start, at.usable);
@@ -301,7 +292,7 @@ void head_shorten(headed_t at, size_t size)
     memset(at.start + front_of(head) + size, CANARY_BYTE, head->size - size);
   }
   publish(head, size, front_of(head), at.usable, kind_of_head(head), head->allocated);
-  if (HAS_SYSTEM && unlikely(at.marked)) {
+  if (is_marked(&at)) {
     close_whole(&at);
     os_tool_open(at.start + front_of(head), size);
   }
@@ -373,7 +364,7 @@ void head_drop(headed_t at)
   if (!at.in_granules)
     return;
   dead_fill(at.start, sizeof(head_t));
-  if (HAS_SYSTEM && unlikely(at.marked))
+  if (is_marked(&at))
     os_tool_close(at.start, sizeof(head_t));
 }
 

@@ -58,8 +58,6 @@ void head_drop(headed_t at);
 /* Reads a head. Its owner may be writing it. */
 head_look_t head_look(const char *start, size_t usable);
 
-void head_say_sites(site_t allocated, site_t freed);
-
 /* Ends the program because the memory of a live block has an invalid head. `block` is the caller's address. */
 _Noreturn void head_damaged(headed_t at, const char *block);
 

@@ -16,10 +16,10 @@
 /* A standalone block has no head; its record has the kind and the site. */
 static void *open_block(void *block, request_t *r)
 {
-  if (HAS_SYSTEM && unlikely(settings.sites > 1))
+  if (unlikely(settings.sites > 1))
     os_load_stacks(); /* the program's start may have been too early */
   site_t site = site_of(origin_caller(r->by));
-  if (HAS_SYSTEM && r->standalone) {
+  if (r->standalone) {
     huge_standalone_note(block, (uint8_t)kind_allocated_by(r->by.call), site);
     return block;
   }
@@ -49,7 +49,7 @@ static void give_closed(const located_t *at, const char *call, site_t site)
   KEEPS_FRAME();
   heap_t *heap = at->heap;
   if (unlikely(!head_close(headed_at(at, call, site)))) {
-    head_say_sites(at->head.allocated, at->head.freed);
+    sites_say(at->head.allocated, at->head.freed);
     fatal_misuse_of_block(call, at->head.block, FREED_TWICE, heap, at->head.size, NULL);
   }
   if (heap_is_checked(heap)) {
@@ -146,7 +146,7 @@ static void close_granules(const heap_t *heap)
 
 static void mark_guest(heap_t *heap, guest_step_t step)
 {
-  if (HAS_SYSTEM && step == GUEST_BEGINS && (os_tool.sees_bytes || os_tool.sees_orders))
+  if (step == GUEST_BEGINS && (os_tool.sees_bytes || os_tool.sees_orders))
     begin_guest(heap);
   if (!heap_is_marked(heap) || step == GUEST_BEGINS)
     return;
@@ -170,7 +170,7 @@ static const heads_t own_heads = {.open = open_block,
                                   .look = head_look,
                                   .verify = verify_block,
                                   .damaged = say_damaged,
-                                  .say_sites = head_say_sites,
+                                  .say_sites = sites_say,
                                   .withheld = quarantine_figures,
                                   .release_withheld = quarantine_empty,
                                   .verify_withheld = quarantine_verify,

@@ -153,8 +153,8 @@ static void shrink(heap_t *heap, size_t most, const char *call)
 void quarantine_keep(const located_t *at, const char *call)
 {
   heap_t *heap = at->heap;
-  size_t most = HAS_SYSTEM ? quarantine_most(heap) : 0; /* firmware has no memory for it */
-  if (!HAS_SYSTEM || at->size > most / PART_OF_ALL) {
+  size_t most = quarantine_most(heap);
+  if (at->size > most / PART_OF_ALL) {
     give_withheld(at, call);
     return;
   }
@@ -169,7 +169,7 @@ void quarantine_keep(const located_t *at, const char *call)
 
 void quarantine_empty(heap_t *heap, const char *call)
 {
-  if (!HAS_SYSTEM || !heap_is_checked(heap))
+  if (!heap_is_checked(heap))
     return;
   INSIDE_GATE(GATE_HEADED);
   shrink(heap, 0, call);
@@ -192,7 +192,7 @@ size_t quarantine_verify(heap_t *heap, const char *call)
 
 withheld_figures_t quarantine_figures(heap_t *heap)
 {
-  if (!HAS_SYSTEM || !heap_is_checked(heap))
+  if (!heap_is_checked(heap))
     return (withheld_figures_t){0};
   withheld_figures_t f = {.blocks = __atomic_load_n(&heap->quarantine.blocks_of_no_bin, __ATOMIC_RELAXED),
                           .bytes = __atomic_load_n(&heap->quarantine.bytes, __ATOMIC_RELAXED)};

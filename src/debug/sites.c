@@ -3,6 +3,7 @@
  * A hash table of chains. Records are only added, in front of their chain, so a search needs no lock. They are packed in
  * chunks, in units of eight bytes. The number of a site is that of its first unit. */
 #include "debug/sites.h"
+#include "misuse.h"
 #include "option.h"
 #include "space/metadata.h"
 
@@ -139,4 +140,12 @@ size_t site_frames(site_t site, const void *const **frames)
   const record_t *record = record_of(site);
   *frames = record->frames;
   return record->count <= SITE_FRAMES_MOST ? record->count : 0;
+}
+
+void sites_say(site_t allocated, site_t freed)
+{
+  frames_told_t of_allocation = {0}, of_free = {0};
+  of_allocation.count = site_frames(allocated, &of_allocation.frames);
+  of_free.count = site_frames(freed, &of_free.frames);
+  fatal_say_places(&of_allocation, &of_free);
 }

@@ -27,7 +27,7 @@ site_t site_of_caller(const void *caller);
 /* site_of_caller() with up to `frames` addresses, whatever the option says. */
 site_t site_of_stack_of(const void *caller, unsigned frames);
 
-static inline site_t site_of(const void *caller) { return HAS_SYSTEM ? site_of_caller(caller) : 0; }
+static inline site_t site_of(const void *caller) { return site_of_caller(caller); }
 
 /* Returns the number of addresses, the innermost first. */
 size_t site_frames(site_t site, const void *const **frames);
@@ -35,8 +35,11 @@ size_t site_frames(site_t site, const void *const **frames);
 static inline const void *site_address(site_t site)
 {
   const void *const *frames;
-  return HAS_SYSTEM && site_frames(site, &frames) ? frames[0] : NULL;
+  return site_frames(site, &frames) ? frames[0] : NULL;
 }
+
+/* The next message names these sites. */
+void sites_say(site_t allocated, site_t freed);
 
 extern lock_t sites_lock;
 

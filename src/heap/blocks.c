@@ -86,9 +86,8 @@ static void *take_block(heap_t *heap, unsigned size_class, request_t *r)
 {
   bin_t *bin = published_bin(heap, size_class);
   if (unlikely(!bin)) {
-    void *block = HAS_SYSTEM && space_is_short && !heap->region.kind && r->alignment <= BLOCK_ALIGNMENT
-                    ? take_coarse(heap, size_class, r)
-                    : NULL;
+    void *block =
+      space_is_short && !heap->region.kind && r->alignment <= BLOCK_ALIGNMENT ? take_coarse(heap, size_class, r) : NULL;
     if (block || !(bin = heap_bin(heap, size_class)))
       return block;
   }
@@ -117,8 +116,7 @@ NOINLINE static void *take_of_granules(heap_t *heap, request_t *r)
   size_t size = heap_granular_size(heap, size_with_head(heap, r));
   void *block = granular_take(heap, size, r->alignment, &r->usable);
   r->in_granules = block != NULL;
-  return block || !HAS_SYSTEM || !granular_may_leave(heap) ? block
-                                                           : take_of_class(heap, r, max_size(size, GRANULES_LEAST * GRANULE));
+  return block || !granular_may_leave(heap) ? block : take_of_class(heap, r, max_size(size, GRANULES_LEAST * GRANULE));
 }
 
 static inline __attribute__((always_inline)) void *take_inline(heap_t *heap, request_t *r)
@@ -132,7 +130,7 @@ static bool is_sane(const request_t *r) { return r->size <= PTRDIFF_MAX - ROUNDE
 
 static void clear(void *block, const request_t *r)
 {
-  if (HAS_SYSTEM && r->past == BLOCK_FRESH && r->usable > SIZE_MAX_CLASS)
+  if (r->past == BLOCK_FRESH && r->usable > SIZE_MAX_CLASS)
     large_clear_fresh(r->heap, block, r->usable);
   else
     memset(block, 0, r->usable);
@@ -154,7 +152,7 @@ void *heap_exhausted(heap_t *heap, const char *call, size_t size)
 {
   __atomic_fetch_add(&heap->exhausted_count, 1, __ATOMIC_RELAXED);
   PROBE3(tidepool, heap_exhausted, heap, heap->name, size);
-  if (HAS_SYSTEM && manager_ready() && settings.abort_on_exhausted)
+  if (manager_ready() && settings.abort_on_exhausted)
     fatal_exhausted(call, heap, size);
   errno = ENOMEM;
   return NULL;
@@ -170,7 +168,7 @@ COLD static void *serve_hard(heap_t *heap, request_t *r)
   return block;
 }
 
-/* `is_plain` is a constant. The address of a function in its place would keep bins and runs in firmware. */
+/* `is_plain` is a constant. */
 static inline __attribute__((always_inline)) void *serve(heap_t *heap, request_t *r, bool is_plain)
 {
   if (process_is_ending())
@@ -191,11 +189,10 @@ NOINLINE void *heap_serve(heap_t *heap, request_t *r)
   return can_serve ? serve(heap, r, false) : heap_exhausted(heap, r->by.call, r->size);
 }
 
-/* Firmware has heap_serve() alone, because it is shorter. */
 NOINLINE void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero, origin_t by)
 {
   request_t r = {.size = size, .alignment = alignment, .by = by, .zero = zero};
-  return HAS_SYSTEM && !heap_may_have_standalone(heap) ? serve(heap, &r, true) : heap_serve(heap, &r);
+  return heap_may_have_standalone(heap) ? heap_serve(heap, &r) : serve(heap, &r, true);
 }
 
 /* ---- requests that may settle for less ---- */
@@ -271,7 +268,7 @@ void heap_give_uncached(const located_t *at, const char *call)
   void *start = at->start;
   if (located_in_granules(at))
     give_granules(at->heap, start, call);
-  else if (HAS_SYSTEM && at->huge)
+  else if (at->huge)
     give_mapping(at, call);
   else if (!at->bin)
     large_give_run(at->heap, at->run);
@@ -298,7 +295,7 @@ static bool requested_size_is_known(const located_t *at)
 /* A caller that passes another size or alignment means another block, unless the requested size is not known. */
 void heap_verify_sized(const void *block, size_t size, size_t alignment, const char *call)
 {
-  if (!HAS_SYSTEM || process_is_ending())
+  if (process_is_ending())
     return;
   located_t at = heap_locate_block(NULL, block, call, FREED_TWICE);
   bool by_size = size != located_size(&at);
@@ -338,4 +335,10 @@ void heap_free(heap_t *heap, void *block, origin_t by)
     return;
   located_t at = heap_locate_block(heap, block, by.call, FREED_TWICE);
   give_back(&at, by);
+}
+
+void heap_give_overflowed(heap_t *heap, void *block, const char *call)
+{
+  if (heap_overflow(heap) && heap_locate_block(heap, block, call, FREED_TWICE).heap != heap)
+    heap_free(NULL, block, ORIGIN(call));
 }

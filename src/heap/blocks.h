@@ -72,6 +72,9 @@ void *heap_exhausted(heap_t *heap, const char *call, size_t size);
 /* Frees any block of any heap, or only of `heap` and those that it overflows to. The call is named if a misuse is found. */
 void heap_free(heap_t *heap, void *block, origin_t by);
 
+/* Frees a block of `heap` if the overflow heap served it: it would not end with the heap. */
+void heap_give_overflowed(heap_t *heap, void *block, const char *call);
+
 /* heap_free() for a block that was looked up. */
 void heap_give_back(const located_t *at, origin_t by);
 

@@ -3,7 +3,6 @@
  * A heap is created in the order in which its parts need each other: options, record, charge, region, classes, list. failed()
  * undoes them in reverse. Nothing finds the heap before the last step, except that a region is found by its address. */
 #include "base/list.h"
-#include "base/text.h"
 #include "heap/block_source.h"
 #include "heap/debug_hooks.h"
 #include "heap/granular.h"
@@ -19,36 +18,15 @@
 #include "space/metadata.h"
 #include <errno.h>
 
-static void set_name(heap_t *heap, const char *name)
-{
-  static uint32_t generated;
-  text_t text = {heap->name, HEAP_NAME_SIZE, 0};
-  if (name)
-    text_string(&text, name);
-  else {
-    text_string(&text, "heap-");
-    text_number(&text, __atomic_add_fetch(&generated, 1, __ATOMIC_RELAXED));
-  }
-  text_finish(&text);
-}
-
 /* Blocks have heads for a leak search, except in a region, which has room for heads only on request. */
-static bool wants_leaks(void) { return HAS_SYSTEM && settings.leaks; }
+static bool wants_leaks(void) { return settings.leaks; }
 
 /* A guarded heap is checked, too. */
 static void set_common(heap_t *heap, const pool_heap_options_t *o)
 {
-  heap->mark = HEAP_LIVE_MARK;
-  heap->budget.limit = o->budget;
-  heap->parent = o->parent;
-  heap->budget.parent = o->parent ? &o->parent->budget : NULL;
-  heap->on_exhausted = o->on_exhausted;
-  heap->overflow = o->overflow;
-  heap->context = o->context;
+  heap_set_options(heap, o);
   bool has_sites = wants_leaks() && !o->memory && !region_is_wanted(o);
-  heap->flags = o->flags | (o->flags & POOL_HEAP_GUARDED ? POOL_HEAP_CHECKED : 0) | (has_sites ? POOL_HEAP_SITES : 0);
-  heap->lock.solo = o->flags & POOL_HEAP_SINGLE_THREAD;
-  set_name(heap, o->name);
+  heap->flags |= (o->flags & POOL_HEAP_GUARDED ? POOL_HEAP_CHECKED : 0) | (has_sites ? POOL_HEAP_SITES : 0);
 }
 
 /* Threads cache blocks unless every call must see the block, a new magazine would be a page fault, or blocks of a budget could
@@ -66,7 +44,7 @@ static void set_cached(heap_t *heap)
  * that have become equal do no harm. Granules round sizes up to them, and have no shorter blocks. */
 static bool set_classes(heap_t *heap, const pool_heap_options_t *o)
 {
-  if (!HAS_SYSTEM || !o->size_classes)
+  if (!o->size_classes)
     return true;
   heap->class_count = (uint8_t)o->size_class_count;
   uint32_t *sizes = heap_take_record(heap, heap_class_table_bytes(heap->class_count));
@@ -132,11 +110,9 @@ static void enter_list(heap_t *heap)
 {
   lock_acquire(&heaps_lock);
   count_users(heap, 1);
-  heap_t *first = heaps_first();
-  if (HAS_SYSTEM && observer)
+  if (observer)
     observer->enter_heap(heap);
-  if (first)
-    LIST_PUSH(first->next, heap, next, previous);
+  LIST_PUSH(default_heap.next, heap, next, previous);
   lock_release(&heaps_lock);
   if (heap_is_guest(heap))
     guests_enter(heap);
@@ -145,10 +121,9 @@ static void enter_list(heap_t *heap)
 /* Under heaps_lock. A guest that was created before the manager came up is not in the list. */
 static void leave_list(heap_t *heap)
 {
-  heap_t *first = heaps_first();
   heap_leave_ticks(heap);
-  if (first && LIST_HOLDS(first->next, heap, previous))
-    LIST_REMOVE(first->next, heap, next, previous);
+  if (LIST_HOLDS(default_heap.next, heap, previous))
+    LIST_REMOVE(default_heap.next, heap, next, previous);
   count_users(heap, -(size_t)1);
 }
 
@@ -158,8 +133,7 @@ static void vanish(heap_t *heap, bool was_listed)
 {
   if (heap_is_guest(heap) && was_listed)
     guests_leave(heap);
-  if (HAS_SYSTEM)
-    region_hide(heap);
+  region_hide(heap);
   LOCKED(&heaps_lock);
   if (was_listed)
     leave_list(heap);
@@ -170,7 +144,7 @@ static void vanish(heap_t *heap, bool was_listed)
 static void name_region(const heap_t *heap, const char *name)
 {
   const heap_region_t *region = &heap->region;
-  if (!HAS_SYSTEM || !os_has_names || !region->kind || heap_is_guest(heap) || !region->start)
+  if (!os_has_names || !region->kind || heap_is_guest(heap) || !region->start)
     return;
   uintptr_t from = round_up((uintptr_t)region->start, os_page_size());
   uintptr_t to = round_down((uintptr_t)region->start + region->size, os_page_size());
@@ -181,13 +155,11 @@ static void name_region(const heap_t *heap, const char *name)
 static void give_memory(heap_t *heap)
 {
   bool guest = heap_is_guest(heap);
-  if (HAS_SYSTEM) {
-    if (unlikely(os_tool.allocates))
-      tool_end(heap);
-    heap_mark_guest(heap, GUEST_ENDS);
-    name_region(heap, NULL);
-    region_give(heap);
-  }
+  if (unlikely(os_tool.allocates))
+    tool_end(heap);
+  heap_mark_guest(heap, GUEST_ENDS);
+  name_region(heap, NULL);
+  region_give(heap);
   heap->mark = 0;
   if (!guest)
     heap_record_give(heap);
@@ -214,7 +186,7 @@ static heap_t *failed_for_budget(heap_t *heap, const pool_heap_options_t *o, siz
   failed(heap, charged);
   if (records <= o->budget)
     return invalid(INVALID_BUDGET_OF_RESERVE, o->budget, records);
-  if (HAS_SYSTEM && !o->memory && !o->reserve)
+  if (!o->memory && !o->reserve)
     records = heap_least_budget(o);
   return invalid(INVALID_BUDGET, o->budget, records);
 }
@@ -252,10 +224,8 @@ static heap_t *create_guest(const pool_heap_options_t *o)
   heap_t *heap = region_create_guest(o);
   if (heap) {
     set_common(heap, o);
-    if (HAS_SYSTEM) {
-      heap->take = manager_is_up() ? NULL : heap_take_plain;
-      heap_mark_guest(heap, GUEST_BEGINS);
-    }
+    heap->take = manager_is_up() ? NULL : heap_take_plain;
+    heap_mark_guest(heap, GUEST_BEGINS);
     granular_begin(heap);
     heap_mark_guest(heap, GUEST_HAS_BEGUN);
   }
@@ -266,7 +236,7 @@ static heap_t *create_guest(const pool_heap_options_t *o)
 static heap_t *create(const pool_heap_options_t *o)
 {
   INSIDE_GATE(GATE_LIFE);
-  heap_t *heap = !HAS_SYSTEM || o->memory ? create_guest(o) : create_of_system(o);
+  heap_t *heap = o->memory ? create_guest(o) : create_of_system(o);
   if (!heap)
     return NULL;
   size_t head = heap->head_bytes, table = o->memory ? 0 : heap_class_table_bytes(o->size_class_count);
@@ -275,7 +245,7 @@ static heap_t *create(const pool_heap_options_t *o)
   if (o->memory && !budget_charge(&heap->budget, head))
     return failed(heap, 0);
   bool has_classes = set_classes(heap, o);
-  if (!has_classes || (HAS_SYSTEM && !region_prepare(heap, o))) {
+  if (!has_classes || !region_prepare(heap, o)) {
     size_t records = head + table;
     heap_give_record(heap, (void *)(uintptr_t)heap->class_sizes, heap_class_table_bytes(heap->class_count));
     return !has_classes && o->budget && records > o->budget ? failed_for_budget(heap, o, head, records) : failed(heap, head);
@@ -334,7 +304,7 @@ heap_t *heap_create(const pool_heap_options_t *options)
   /* The manager comes up now even for a heap in the caller's memory, which makes no system calls later. */
   if (!manager_ready() && !o->memory)
     return no_memory();
-  heap_t *heap = HAS_SYSTEM && unlikely(blocks_are_malloced | settings.all) ? create_unasked(o) : create(o);
+  heap_t *heap = unlikely(blocks_are_malloced | settings.all) ? create_unasked(o) : create(o);
   if (heap)
     POOL_PROBE3(tidepool, heap_create, heap, heap->name, o->budget);
   return heap;
@@ -373,7 +343,7 @@ void heap_destroy(heap_t *heap)
 {
   refuse_if_used(heap);
   POOL_PROBE2(tidepool, heap_destroy, heap, heap->name);
-  if (HAS_SYSTEM && unlikely((settings.leaks & LEAKS_AT_DESTROY) | settings.check_at_exit))
+  if (unlikely((settings.leaks & LEAKS_AT_DESTROY) | settings.check_at_exit))
     look_before_end(heap);
   INSIDE_GATE(GATE_LIFE);
   heap_end_blocks(heap, true);

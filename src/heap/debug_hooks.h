@@ -2,7 +2,7 @@
  *
  * The debug library fills two tables: `heads` for blocks of checked heaps and of heaps that record sites, `observer` for its
  * work beside the allocation paths: samples, profiles, leak reports, figures for other processes. Both are NULL in libtidepool:
- * no heap has heads there, and no option that needs the observer is set. Firmware with checks has `heads` alone. */
+ * no heap has heads there, and no option that needs the observer is set. */
 #ifndef DEBUG_HOOKS_H
 #define DEBUG_HOOKS_H
 
@@ -162,16 +162,12 @@ typedef struct observer {
   int (*profile_write)(const heap_t *heap, int file);
 } observer_t;
 
-#ifdef TIDEPOOL_EMBEDDED
-#define observer ((const observer_t *)NULL)
-#else
 extern const observer_t *const observer;
-#endif
 
 /* Called when a run or a mapping ends. Only one that the observer noted has an entry. */
 static inline void observe_end(void *entry, const void *block)
 {
-  if (HAS_SYSTEM && unlikely(entry != NULL))
+  if (unlikely(entry != NULL))
     observer->note_end(entry, block);
 }
 

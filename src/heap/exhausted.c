@@ -7,7 +7,6 @@
 #include "space/refusals.h"
 
 enum {
-  ATTEMPTS = 64,    /* calls of on_exhausted for one request */
   BORROW_FACTOR = 4 /* an exhausted class borrows blocks of up to this many times its size */
 };
 
@@ -17,7 +16,7 @@ static void *take_again(heap_t *heap, request_t *r)
 {
   if (r->from && heap_resize(r->from, r->size, true, r->by)) {
     r->grown = true;
-    return HAS_SYSTEM && r->from->huge ? huge_start(r->from->huge) : r->from->start;
+    return r->from->huge ? huge_start(r->from->huge) : r->from->start;
   }
   return heap_take(heap, r);
 }
@@ -25,7 +24,7 @@ static void *take_again(heap_t *heap, request_t *r)
 /* Returns how many bytes the request still needs. A mapping that grows has some of them already. */
 static size_t bytes_lacking(const request_t *r)
 {
-  size_t has = HAS_SYSTEM && r->from && r->from->huge ? r->from->size : 0;
+  size_t has = r->from && r->from->huge ? r->from->size : 0;
   return r->size > has ? r->size - has : 0;
 }
 
@@ -33,15 +32,14 @@ static size_t bytes_lacking(const request_t *r)
 static size_t least_charge(const heap_t *heap, const request_t *r)
 {
   size_t lacking = bytes_lacking(r);
-  return HAS_SYSTEM && (heap_may_have_standalone(heap) || large_is_huge(heap, r->size, r->alignment)) ? lacking
-                                                                                                      : round_up(lacking, UNIT);
+  return (heap_may_have_standalone(heap) || large_is_huge(heap, r->size, r->alignment)) ? lacking : round_up(lacking, UNIT);
 }
 
 /* Returns free units and the default heap's caches to the system. That helps only if the system refused. If the default heap
  * is an ancestor whose budget refused, its caches still help: they count against it. */
 static void trim_process(heap_t *heap, const request_t *r)
 {
-  if (!HAS_SYSTEM || heap_is_guest(heap) || (heap_has_granules(heap) && !granular_may_leave(heap)))
+  if (heap_is_guest(heap) || (heap_has_granules(heap) && !granular_may_leave(heap)))
     return;
   const budget_t *full = budget_that_refuses(&heap->budget, least_charge(heap, r));
   if (full && full != &default_heap.budget)
@@ -57,14 +55,14 @@ static void trim_process(heap_t *heap, const request_t *r)
 /* Returns a number that changes whenever memory comes back that could serve a request, except for free blocks of its class. */
 static uint64_t memory_changes(const heap_t *heap)
 {
-  return HAS_SYSTEM && heap->space ? space_changes(heap->space) + space_changes(&space_of_process) + huge_purged_bytes() : 0;
+  return heap->space ? space_changes(heap->space) + space_changes(&space_of_process) + huge_purged_bytes() : 0;
 }
 
 /* Returns whether another try may succeed now. Heaps without slabs or with a quarantine have other sources, so they always try
  * again. A process at its limit asks very often, and each failing try is a system call. */
 static bool may_succeed_now(heap_t *heap, const request_t *r, uint64_t before)
 {
-  if (!HAS_SYSTEM || !heap->space || heap_is_headed(heap) || heap_has_granules(heap) || heap_may_have_standalone(heap) ||
+  if (!heap->space || heap_is_headed(heap) || heap_has_granules(heap) || heap_may_have_standalone(heap) ||
       memory_changes(heap) != before)
     return true;
   unsigned c = heap_class_for(heap, r->size, r->alignment);
@@ -75,14 +73,14 @@ static bool may_succeed_now(heap_t *heap, const request_t *r, uint64_t before)
 /* Returns whether no mapping of that size is possible, whatever is given back for it. */
 static bool is_hopeless(const heap_t *heap, const request_t *r)
 {
-  return HAS_SYSTEM && !heap->region.kind && huge_is_hopeless(bytes_lacking(r));
+  return !heap->region.kind && huge_is_hopeless(bytes_lacking(r));
 }
 
 /* Granules have given up what they keep at the first try. Draining may still help if the heap has slabs in the process's space,
  * now or from a time when its budget was higher, or keeps back freed blocks because it is checked. */
 static bool may_drain(const heap_t *heap)
 {
-  return !heap_has_granules(heap) || heap_is_checked(heap) || (HAS_SYSTEM && (heap->bins_end || granular_may_leave(heap)));
+  return !heap_has_granules(heap) || heap_is_checked(heap) || heap->bins_end || granular_may_leave(heap);
 }
 
 /* Tries existing memory: the heap's caches and idle memory, the process's, and last a larger block, partly wasted. */
@@ -99,7 +97,7 @@ static void *take_own(heap_t *heap, request_t *r)
     trim_process(heap, r);
     block = may_succeed_now(heap, r, changes) ? take_again(heap, r) : NULL;
   }
-  if (!HAS_SYSTEM || block)
+  if (block)
     return block;
   unsigned c = heap->space ? heap_class_for(heap, size_with_head(heap, r), r->alignment) : 0;
   block = c ? heap_borrow(heap, c + 1, heap_block_size(heap, c) * BORROW_FACTOR, r) : NULL;
@@ -109,34 +107,11 @@ static void *take_own(heap_t *heap, request_t *r)
   return take_again(heap, r);
 }
 
-attempt_t heap_first_attempt(heap_t *heap, origin_t by) { return (attempt_t){.first = heap, .heap = heap, .by = by}; }
-
-/* A callback that always returns true is cut off after ATTEMPTS calls. */
-bool heap_next_attempt(attempt_t *from, size_t size, bool may_ask)
-{
-  heap_t *heap = from->heap;
-  if (may_ask && heap->on_exhausted && from->attempt < ATTEMPTS &&
-      heap->on_exhausted(heap, size, from->attempt, heap->context)) {
-    from->attempt++;
-    __atomic_fetch_add(&heap->retried_count, 1, __ATOMIC_RELAXED);
-    return true;
-  }
-  from->heap = heap_overflow(heap);
-  from->attempt = 0;
-  return from->heap != NULL;
-}
-
 void *heap_take_at(const attempt_t *from, request_t *r)
 {
   KEEPS_FRAME();
   void *block = take_again(from->heap, r);
   return block ? block : take_own(from->heap, r);
-}
-
-void heap_count_overflowed(const attempt_t *from)
-{
-  for (heap_t *heap = from->first; heap != from->heap; heap = heap_overflow(heap))
-    __atomic_fetch_add(&heap->overflowed_count, 1, __ATOMIC_RELAXED);
 }
 
 /* This is a loop, not a recursion, because a chain of overflows may be long and the stack short. */

@@ -3,7 +3,6 @@
  * Nothing is counted twice: a block is live or cached, and everything else that a slab or a run holds is idle. Memory that
  * belongs to no heap is counted in the default heap. */
 #include "heap/figures.h"
-#include "base/granules_kept.h"
 #include "heap/block_source.h"
 #include "heap/debug_hooks.h"
 #include "heap/granular.h"
@@ -12,20 +11,6 @@
 #include "space/metadata.h"
 
 /* ---- granules ---- */
-
-/* Returns the largest request that would succeed now, and the longest free piece. Changes nothing. Kept blocks count as free
- * unless the budget is too small for that piece: the result is then exact only after a drain. */
-static size_t granular_largest(heap_t *heap, size_t *longest)
-{
-  const granules_t *g = &heap->region.granules;
-  HEAP_LOCKED(heap);
-  granule_piece_t piece = granules_longest_piece(g);
-  size_t room = granular_room(heap) >> GRANULE_LOG2, largest = piece.to - piece.from;
-  *longest = largest << GRANULE_LOG2;
-  if (largest && largest + 2 * GRANULE_PAGE > room && granules_unused(g, piece.from, piece.to) > room)
-    largest = min_size(largest, granules_longest_within(g, room));
-  return largest < GRANULES_LEAST ? 0 : largest << GRANULE_LOG2;
-}
 
 /* granular_largest() for a question about all heaps, approximately. The pages at both ends of a stretch may be paid for
  * already; those between are not. */
@@ -36,27 +21,6 @@ static size_t granular_largest_beside(heap_t *heap, size_t *longest)
   room = room < SIZE_MAX - ends ? room + ends : room;
   *longest = granules << GRANULE_LOG2;
   return granules < GRANULES_LEAST ? 0 : min_size(*longest, room);
-}
-
-/* Bytes of live blocks, of their pages, and of free granules. Kept blocks are free, but their pages are held. The words are
- * read one after the other without the lock, so the figures are approximate while the heap is at work. */
-typedef struct granular_figures {
-  size_t live_blocks, live_bytes, held_bytes, free_bytes;
-} granular_figures_t;
-
-READS_BESIDE_OWNER static granular_figures_t granular_figures(const heap_t *heap)
-{
-  const volatile granules_t *g = &heap->region.granules;
-  const volatile word_t *used = g->used;
-  size_t count = g->count, live = min_size(g->live, count), pages = (count + GRANULE_PAGE - 1) / GRANULE_PAGE, held = 0;
-  for (size_t w = 0; w * WORD_BITS < pages; w++)
-    held += bits_set_in(used[w]) * (size_t)GRANULE_PAGE;
-  if (used[(pages - 1) / WORD_BITS] & bit_of(pages - 1))
-    held -= pages * GRANULE_PAGE - count;
-  return (granular_figures_t){.live_blocks = g->blocks,
-                              .live_bytes = live << GRANULE_LOG2,
-                              .held_bytes = held << GRANULE_LOG2,
-                              .free_bytes = (count - live) << GRANULE_LOG2};
 }
 
 /* Pages without a block that hold something, all pages without a block if the region is prepaid, and bytes that purges have
@@ -164,7 +128,7 @@ static size_t shared_records(const arena_figures_t *arenas)
   return all - min_size(charged_metadata(), all);
 }
 
-static size_t observer_bytes(void) { return HAS_SYSTEM && observer ? observer->kept_bytes() : 0; }
+static size_t observer_bytes(void) { return observer ? observer->kept_bytes() : 0; }
 
 static size_t idle_of_process(const space_figures_t *f)
 {

@@ -51,7 +51,7 @@ static size_t pages_of_region(const heap_region_t *region)
 }
 
 /* A guest's memory is the caller's and never dirty here. */
-static bool has_dirty_pages(const heap_region_t *region) { return HAS_SYSTEM && region->kind != REGION_GUEST && region->dirty; }
+static bool has_dirty_pages(const heap_region_t *region) { return !region_is_guest(region) && region->dirty; }
 
 static size_t unpaid_bytes; /* of all heaps: a figure */
 
@@ -307,7 +307,7 @@ void *granular_take(heap_t *heap, size_t size, size_t alignment, size_t *usable)
     return NULL;
   HEAP_LOCKED(heap);
   give_kept(heap);
-  at = alignment > GRANULE ? GRANULES_NONE : granules_cut(&heap->region.granules, count, pay_for, heap);
+  at = alignment > GRANULE || !HAS_SPEED ? GRANULES_NONE : granules_cut(&heap->region.granules, count, pay_for, heap);
   if (at == GRANULES_NONE)
     at = cut_harder(heap, count, max_size(alignment >> GRANULE_LOG2, 1));
   *usable = count << GRANULE_LOG2;

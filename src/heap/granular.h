@@ -76,6 +76,17 @@ static inline size_t granular_room(heap_t *heap)
   return region_is_prepaid(&heap->region) ? SIZE_MAX : budget_room(&heap->budget);
 }
 
+/* Returns the largest request that would succeed now, and the longest free piece. Changes nothing. Kept blocks count as free
+ * unless the budget is too small for that piece: the result is then exact only after a drain. */
+size_t granular_largest(heap_t *heap, size_t *longest);
+
+/* Bytes of live blocks, of their pages, and of free granules. Kept blocks are free, but their pages are held. The words are
+ * read one after the other without the lock, so the figures are approximate while the heap is at work. */
+typedef struct granular_figures {
+  size_t live_blocks, live_bytes, held_bytes, free_bytes;
+} granular_figures_t;
+granular_figures_t granular_figures(const heap_t *heap);
+
 /* Returns the bytes of all heaps of granules that are free, hold something and are charged to no budget. */
 size_t granular_unpaid_bytes(void);
 

@@ -97,7 +97,7 @@ static struct {
   _Alignas(64) bin_record_t record;
 } default_bins[CLASS_COUNT];
 
-heap_t *heaps_first(void) { return HAS_SYSTEM ? &default_heap : NULL; }
+heap_t *heaps_first(void) { return &default_heap; }
 
 heap_t *heaps_shared_from(heap_t *heap)
 {
@@ -153,7 +153,7 @@ COLD static bin_t *make_bin(heap_t *heap, unsigned c)
                                   .plane = heap_is_default(heap) ? BIN_PLANE_DEFAULT : BIN_PLANE_HEAP,
                                   .depots = depots,
                                   .shards_most = heap_is_default(heap) ? default_shards : 0,
-                                  .purges = HAS_SYSTEM && !heap_own_arena(heap) && !heap_is_headed(heap),
+                                  .purges = !heap_own_arena(heap) && !heap_is_headed(heap),
                                   .single_thread = heap->lock.solo,
                                   .tight = heap_is_bounded(heap) || region_is_prepaid(&heap->region)});
       if (c >= heap->bins_end)
@@ -191,7 +191,7 @@ void heap_each_cached_bin(magazines_t *magazines, heap_t *heap, void (*act)(maga
 /* A thread without a record uses the bins directly. The fast path finds only heaps with a cache slot. */
 magazines_t *heap_enter(heap_t *heap, thread_t *thread)
 {
-  if (!HAS_SYSTEM || !thread || !(heap->flags & HEAP_CACHED))
+  if (!thread || !(heap->flags & HEAP_CACHED))
     return NULL;
   return heap_is_default(heap) && !(heap->flags & HEAP_WITHIN_REACH)
            ? &thread->default_magazines

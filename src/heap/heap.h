@@ -31,15 +31,18 @@ void heap_discharge_record(heap_t *heap, size_t size);
 /* ---- heaps ---- */
 
 extern INTERNAL heap_t default_heap; /* the heap behind pool_alloc() */
-static inline bool heap_is_default(const heap_t *heap) { return HAS_SYSTEM && heap == &default_heap; }
+static inline bool heap_is_default(const heap_t *heap) { return heap == &default_heap; }
+
+/* Brings the process-wide state up if the heap needs it. Returns false if the system refuses. */
+bool heap_is_ready(const heap_t *heap);
 
 /* The process-wide state is up (heap/life.h). No block exists before that. Stored last, with release. */
 extern INTERNAL bool manager_came_up;
-static inline bool manager_is_up(void) { return !HAS_SYSTEM || likely(__atomic_load_n(&manager_came_up, __ATOMIC_ACQUIRE)); }
+static inline bool manager_is_up(void) { return likely(__atomic_load_n(&manager_came_up, __ATOMIC_ACQUIRE)); }
 
 /* Protects the list of heaps, and keeps their records for threads that find a run by its address and look at its bin. */
 extern lock_t heaps_lock;
-heap_t *heaps_first(void);
+heap_t *heaps_first(void); /* the default heap; NULL: firmware has none */
 
 /* Returns the first heap from `heap` on, itself included, that has locks. Single-threaded heaps have none. */
 heap_t *heaps_shared_from(heap_t *heap);
@@ -75,10 +78,7 @@ static inline bool heap_is_bounded(const heap_t *heap)
 
 /* Returns how the heap serves requests if not by heap_take_plain(): its blocks, or samples of them, may be standalone. Not NULL
  * before the manager is up, so that heap_serve() serves the very first request. */
-static inline heap_take_fn *heap_take_otherwise(const heap_t *heap)
-{
-  return HAS_SYSTEM ? __atomic_load_n(&heap->take, __ATOMIC_ACQUIRE) : NULL;
-}
+static inline heap_take_fn *heap_take_otherwise(const heap_t *heap) { return __atomic_load_n(&heap->take, __ATOMIC_ACQUIRE); }
 static inline bool heap_may_have_standalone(const heap_t *heap) { return unlikely(heap_take_otherwise(heap) != NULL); }
 
 /* Takes from a magazine, a bin, a run, a mapping, or granules. */
@@ -92,14 +92,13 @@ bin_t *heap_bin(heap_t *heap, unsigned size_class); /* creates it if needed; NUL
 
 static inline void heap_mark_guest(heap_t *heap, guest_step_t step)
 {
-  if (HAS_SYSTEM && heads)
+  if (heads)
     heads->mark_guest(heap, step);
 }
 
 /* Returns the bin of class `from` or the next one that exists; NULL: none. Heaps of granules have no bins. */
 bin_t *heap_bin_from(const heap_t *heap, unsigned from);
-#define FOR_EACH_BIN(bin, heap) \
-  for (bin_t *bin = HAS_SYSTEM ? heap_bin_from(heap, 1) : NULL; bin; bin = heap_bin_from(heap, bin->size_class + 1u))
+#define FOR_EACH_BIN(bin, heap) for (bin_t *bin = heap_bin_from(heap, 1); bin; bin = heap_bin_from(heap, bin->size_class + 1u))
 
 void heap_each_cached_bin(magazines_t *magazines, heap_t *heap, void (*act)(magazines_t *magazines, bin_t *bin));
 

@@ -68,7 +68,7 @@ extern INTERNAL bool background_runs;
 bool background_has_looked(uint64_t now_ms);
 static inline bool background_looks(uint64_t now_ms)
 {
-  return HAS_SYSTEM && unlikely(__atomic_load_n(&background_runs, __ATOMIC_RELAXED)) && background_has_looked(now_ms);
+  return unlikely(__atomic_load_n(&background_runs, __ATOMIC_RELAXED)) && background_has_looked(now_ms);
 }
 
 #endif

@@ -2,7 +2,8 @@
  * The top bit of the byte tells that the numbers are missing: the thread found no place for them, or has lost its record. */
 #include "heap/invalid.h"
 #include "base/text.h"
-#include "heap/heap.h"
+#include "misuse.h"
+#include "thread/types.h"
 #include <errno.h>
 
 enum { WITHOUT_NUMBERS = 0x80 };
@@ -16,50 +17,28 @@ _Static_assert(sizeof texts / sizeof *texts <= WITHOUT_NUMBERS, "a byte has room
 
 static THREAD_LOCAL uint8_t last;
 
-/* The address of its thread-local data identifies a thread. The owner keeps this place; a later thread there shares it. */
-static struct {
-  const uint8_t *owner;
-  thread_invalid_t place;
-} without_record;
-
-/* Only the owner ever finds its own address there and uses the place, so no memory order is needed. */
-static bool claim_place(void)
+/* Firmware has one place. It is here, because the compiler then leaves it out if nothing reads it. */
+static thread_invalid_t *place_of_thread(bool claims)
 {
-  if (!HAS_SYSTEM)
-    return true;
-  const uint8_t *nobody = NULL;
-  return __atomic_compare_exchange_n(&without_record.owner, &nobody, &last, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED) ||
-         nobody == &last;
-}
-
-/* Returns where the thread's numbers are already; NULL: nowhere. */
-static thread_invalid_t *own_place(void)
-{
-  if (!HAS_SYSTEM)
-    return &without_record.place;
-  if (__atomic_load_n(&without_record.owner, __ATOMIC_RELAXED) == &last)
-    return &without_record.place;
-  return HAS_SYSTEM && thread_is_usable(thread_self) ? &thread_self->invalid : NULL;
-}
-
-/* The manager is not brought up for this: that would make it too late to set options. */
-static thread_invalid_t *find_place(void)
-{
-  thread_invalid_t *place = own_place();
-  thread_t *thread = HAS_SYSTEM && !place && manager_is_up() ? thread_current() : NULL;
-  if (thread)
-    place = &thread->invalid;
-  return place || !claim_place() ? place : &without_record.place;
+  static thread_invalid_t of_firmware;
+  return HAS_SYSTEM ? invalid_place(&last, claims) : &of_firmware;
 }
 
 COLD void *invalid_note(invalid_t what, const uintptr_t numbers[3])
 {
-  thread_invalid_t *place = find_place();
+  thread_invalid_t *place = place_of_thread(true);
   last = (uint8_t)(place ? what : what | WITHOUT_NUMBERS);
   for (int i = 0; place && i < 3; i++)
     place->numbers[i] = numbers[i];
   errno = EINVAL;
   return NULL;
+}
+
+COLD void *invalid_heap(const struct pool_heap *heap, const char *call)
+{
+  if (heap)
+    fatal_misuse(call, heap, NOT_A_HEAP_TEXT);
+  return invalid(INVALID_HEAP_IS_NULL, (uintptr_t)call);
 }
 
 static void say_number(text_t *text, char form, uintptr_t number)
@@ -75,7 +54,7 @@ static void say_number(text_t *text, char form, uintptr_t number)
 /* The text is made anew for each call and is the same each time. */
 const char *invalid_text(void)
 {
-  thread_invalid_t *place = own_place();
+  thread_invalid_t *place = place_of_thread(false);
   const char *const *of = texts[last & ~WITHOUT_NUMBERS];
   if (!place || !last || last & WITHOUT_NUMBERS)
     return of[0];

@@ -8,6 +8,7 @@
 #ifndef INVALID_H
 #define INVALID_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Each reason has two texts, without and with arguments, and a remedy for docs/messages.md (tools/messages). %u is a number, %x
@@ -138,6 +139,14 @@ typedef enum invalid {
 /* Sets errno to EINVAL and notes the reason: invalid(INVALID_MAX_CAPACITY, 10, 20). Returns NULL for callers to return. */
 #define invalid(what, ...) invalid_note(what, (const uintptr_t[3]){__VA_ARGS__})
 void *invalid_note(invalid_t what, const uintptr_t numbers[3]);
+
+/* For a call without a heap, which sets EINVAL, or with a destroyed one, which is a misuse and ends the program. */
+struct pool_heap;
+void *invalid_heap(const struct pool_heap *heap, const char *call);
+
+/* Returns the calling thread's place for numbers and text; NULL: it has none. `last` identifies the thread. `claims`: it gets
+ * one if possible. */
+struct thread_invalid *invalid_place(const uint8_t *last, bool claims);
 
 /* Returns the text of the thread's last error, in memory of the thread. */
 const char *invalid_text(void);

@@ -66,8 +66,6 @@ static run_t *take_run(heap_t *heap, size_t size, size_t alignment)
 static void tick_region(heap_t *heap)
 {
   space_t *space = &heap->region.space;
-  if (!HAS_SYSTEM)
-    return;
   if (space->purgeable && __atomic_add_fetch(&heap->region.gives, 1, __ATOMIC_RELAXED) % TICK_GIVES == 0)
     space_tick_region(space, os_now_ms());
   if (space_wants_ticks(space))
@@ -123,7 +121,7 @@ bool large_resize_run(heap_t *heap, run_t *run, size_t size)
 run_t *large_move_run(heap_t *heap, run_t *run, size_t size)
 {
   size_t units = units_for(size);
-  if (!HAS_SYSTEM || arena_of(heap->space, run->start)->space != &space_of_process || !space_may_move(run, units))
+  if (arena_of(heap->space, run->start)->space != &space_of_process || !space_may_move(run, units))
     return NULL;
   INSIDE_GATE(GATE_LARGE);
   void *entry = run->entry;
@@ -209,11 +207,11 @@ void *large_take(heap_t *heap, size_t size, size_t alignment, block_past_t *past
   size += !size;
   *usable = round_up(size, os_page_size());
   *past = BLOCK_USED;
-  thread_t *thread = HAS_SYSTEM && heap_is_default(heap) && alignment <= UNIT ? thread_current() : NULL;
+  thread_t *thread = heap_is_default(heap) && alignment <= UNIT ? thread_current() : NULL;
   void *spare = thread && size <= SPARE_SIZE_MOST ? large_take_spare(thread, size) : NULL;
   if (spare)
     return spare;
-  bool huge = HAS_SYSTEM && large_is_huge(heap, size, alignment);
+  bool huge = large_is_huge(heap, size, alignment);
   if (huge && !heap->region.kind)
     return take_huge(heap, size, alignment, past);
   run_t *run = take_run(heap, size, alignment);
@@ -229,7 +227,7 @@ void large_free_all(heap_t *heap)
 {
   while (heap->large)
     large_give_run(heap, heap->large);
-  while (HAS_SYSTEM && heap->huge)
+  while (heap->huge)
     large_give_huge(heap, heap->huge);
 }
 
@@ -252,7 +250,7 @@ void large_wipe(const heap_t *heap, char *start, size_t size)
 {
   char *from = (char *)round_up((uintptr_t)start, os_page_size()),
        *to = (char *)round_down((uintptr_t)start + size, os_page_size());
-  if (!HAS_SYSTEM || from >= to || !may_purge(heap, start) || !os_purge(from, (size_t)(to - from))) {
+  if (from >= to || !may_purge(heap, start) || !os_purge(from, (size_t)(to - from))) {
     memset(start, 0, size);
     return;
   }

@@ -20,7 +20,7 @@ static inline bool manager_ready(void) { return manager_is_up() || manager_bring
 /* The calling thread is about to end the process, maybe in the middle of a call that holds locks. Its allocations come straight
  * from the system, and its frees are ignored. */
 extern INTERNAL THREAD_LOCAL bool heap_is_dying;
-static inline bool process_is_ending(void) { return HAS_SYSTEM && unlikely(heap_is_dying); }
+static inline bool process_is_ending(void) { return unlikely(heap_is_dying); }
 void *dying_allocate(size_t size, size_t alignment);
 size_t dying_usable_size(const void *block);
 

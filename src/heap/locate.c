@@ -195,14 +195,14 @@ static void ask_granules(question_t *q, heap_t *heap)
 static inline void look(question_t *q, heap_t *guest)
 {
   q->region = guest;
-  if (HAS_SYSTEM && !q->region && !space_ask(q->address, ask_run, q) && !huge_ask(q->address, ask_huge, q))
+  if (!q->region && !space_ask(q->address, ask_run, q) && !huge_ask(q->address, ask_huge, q))
     q->region = reserve_around(q->address);
   heap_t *region = q->region;
   if (region && heap_has_granules(region))
     ask_granules(q, region);
   else if (region && region->region.space.own_arena)
     space_ask_own_arena(&region->region.space, q->address, ask_run, q);
-  if (HAS_SYSTEM && q->at.bin && !q->at.bin->lock.solo)
+  if (q->at.bin && !q->at.bin->lock.solo)
     ask_slab(q);
   if (!q->at.heap)
     q->at.heap = region;
@@ -319,14 +319,14 @@ static bool had_run_at(const heap_t *heap, const char *block)
   const char *guarded = (uintptr_t)block > HEAD_FRONT ? block - HEAD_FRONT : block;
   if (heap && heap_own_arena(heap))
     return space_had_run_own_arena(&((heap_t *)(uintptr_t)heap)->region.space, heap_is_headed(heap) ? guarded : block);
-  return HAS_SYSTEM && (space_had_run(block) || space_had_run(guarded));
+  return space_had_run(block) || space_had_run(guarded);
 }
 
 /* Chooses between the messages "freed" and "not a block". Heads, free blocks of slabs, and spares are evidence by themselves. A
  * run that was given back has left traces in its descriptor. */
 static bool was_freed(const located_t *at, const void *block)
 {
-  if (HAS_CHECKS && at->head.state == HEAD_FREED)
+  if (at->head.state == HEAD_FREED)
     return !at->head.block || at->head.block == block;
   if (at->start == block && !heap_is_headed(at->heap))
     return at->bin || (at->run && run_kind(at->run) == RUN_SPARE);
@@ -339,9 +339,9 @@ static bool was_freed(const located_t *at, const void *block)
 COLD static _Noreturn void not_live(const located_t *at, const heap_t *given_to, const void *block, const char *call,
                                     const char *if_freed)
 {
-  if (HAS_SYSTEM && blocks_are_malloced)
+  if (blocks_are_malloced)
     tool_report(at->heap, block);
-  if (HAS_SYSTEM && !at->heap && observer)
+  if (!at->heap && observer)
     observer->explain_dead(block, call, if_freed, given_to);
   bool freed = was_freed(at, block), known = freed && located_block(at) == block;
   if (known && heap_is_headed(at->heap))

@@ -18,16 +18,16 @@ typedef struct located {
   head_look_t head; /* of a heap with heads */
 } located_t;
 
-static inline bool located_has_head(const located_t *at) { return HAS_CHECKS && at->head.state != HEAD_NONE; }
+static inline bool located_has_head(const located_t *at) { return at->head.state != HEAD_NONE; }
 
 /* The block as its caller knows it, and its usable bytes. */
 static inline char *located_block(const located_t *at) { return located_has_head(at) ? at->head.block : at->start; }
 static inline size_t located_size(const located_t *at) { return located_has_head(at) ? at->head.size : at->size; }
 
-static inline bool located_is_standalone(const located_t *at) { return HAS_SYSTEM && at->huge && at->huge->is_standalone; }
+static inline bool located_is_standalone(const located_t *at) { return at->huge && at->huge->is_standalone; }
 
 /* A block cut from granules has neither slab nor run nor mapping. */
-static inline bool located_in_granules(const located_t *at) { return !HAS_SYSTEM || (!at->run && !at->huge && at->heap); }
+static inline bool located_in_granules(const located_t *at) { return !at->run && !at->huge && at->heap; }
 
 /* Answers for any address at all. A block with a head is described without it. */
 located_t heap_locate(const void *address);

@@ -9,7 +9,7 @@
 
 enum {
   FLAGS_KNOWN = POOL_HEAP_SINGLE_THREAD | POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY | POOL_HEAP_ZERO_ON_FREE |
-                POOL_HEAP_CHECKED | POOL_HEAP_DENSE | (HAS_SYSTEM ? POOL_HEAP_SITES | POOL_HEAP_GUARDED : 0)
+                POOL_HEAP_CHECKED | POOL_HEAP_DENSE | POOL_HEAP_SITES | POOL_HEAP_GUARDED
 };
 
 /* Class sizes ascend strictly, because own_class_of() searches them by bisection. They keep blocks aligned. */
@@ -17,8 +17,6 @@ static bool classes_are_valid(const size_t *sizes, size_t count)
 {
   if (!sizes)
     return count == 0 || invalid(INVALID_CLASSES_ARE_NULL, count);
-  if (!HAS_SYSTEM) /* firmware has only heaps of granules */
-    return invalid(INVALID_LEFT_OUT, (uintptr_t) "size_classes");
   if (count == 0 || count > CLASS_LAST)
     return invalid(INVALID_CLASS_COUNT, count, CLASS_LAST);
   for (size_t i = 0; i < count; i++) {
@@ -44,12 +42,12 @@ static bool purge_delay_is_valid(const pool_heap_options_t *o)
 static bool memory_is_valid(const pool_heap_options_t *o)
 {
   if (!o->memory)
-    return (HAS_SYSTEM && !o->memory_size) || invalid(INVALID_MEMORY_IS_NULL, o->memory_size);
+    return !o->memory_size || invalid(INVALID_MEMORY_IS_NULL, o->memory_size);
   if (!o->memory_size)
     return invalid(INVALID_MEMORY_SIZE_IS_0);
   if (o->reserve)
     return invalid(INVALID_MEMORY_WITH_RESERVE, o->reserve);
-  return !HAS_SYSTEM || !(o->flags & POOL_HEAP_PREFAULT) || invalid(INVALID_MEMORY_WITH_PREFAULT, o->flags);
+  return !(o->flags & POOL_HEAP_PREFAULT) || invalid(INVALID_MEMORY_WITH_PREFAULT, o->flags);
 }
 
 /* Blocks with pages of their own cannot be in memory that was taken before. */
@@ -84,12 +82,8 @@ bool heap_options_are_valid(const pool_heap_options_t *o)
   unsigned unknown = o->flags & ~(unsigned)FLAGS_KNOWN;
   if (unknown)
     return invalid(INVALID_FLAGS, o->flags, unknown);
-  if (HAS_SYSTEM && !heads && o->flags & (POOL_HEAP_CHECKED | POOL_HEAP_SITES | POOL_HEAP_GUARDED))
+  if (!heads && o->flags & (POOL_HEAP_CHECKED | POOL_HEAP_SITES | POOL_HEAP_GUARDED))
     return invalid(INVALID_NEEDS_DEBUG, (uintptr_t)name_of_flag(o->flags));
-  if (!HAS_CHECKS && o->flags & POOL_HEAP_CHECKED)
-    return invalid(INVALID_LEFT_OUT, (uintptr_t) "checks");
-  if (!HAS_OVERFLOW && o->overflow)
-    return invalid(INVALID_LEFT_OUT, (uintptr_t) "overflow");
   return memory_is_valid(o) && reserve_is_valid(o) && dense_is_valid(o) && purge_delay_is_valid(o) &&
          classes_are_valid(o->size_classes, o->size_class_count);
 }

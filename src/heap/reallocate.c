@@ -48,7 +48,7 @@ static inline bool resize(located_t *at, size_t size, bool may_move, const char 
     heads->shorten(at, size, call);
     return true;
   }
-  if (HAS_SYSTEM && at->huge)
+  if (at->huge)
     return large_resize_huge(at->heap, at->huge, size, may_move);
   if (located_in_granules(at))
     return granular_resize(at->heap, at->start, heap_granular_size(at->heap, size));
@@ -76,7 +76,7 @@ static bool is_worth_moving(const located_t *at, size_t size)
   unsigned c = heap_class_for(at->heap, size, 1);
   if (located_is_standalone(at) && standalone_is_as_its_class(at->huge))
     return c != heap_class_for(at->heap, at->size, 1);
-  if (HAS_SYSTEM && at->huge)
+  if (at->huge)
     return c || !large_is_huge(at->heap, size, 1);
   return at->bin ? c != at->bin->size_class : c != 0;
 }
@@ -91,7 +91,7 @@ BY_REGISTER bool heap_resize_in_place(void *block, size_t size, const char *call
   if (located_has_head(&at) || size > PTRDIFF_MAX - 2 * UNIT)
     return false;
   bool done = heap_resize(&at, size, false, ORIGIN(call));
-  if (done || !HAS_SYSTEM || !refusals_have_answered())
+  if (done || !refusals_have_answered())
     return done;
   refusals_forget(); /* as for a request that would fail (take_own()) */
   return heap_resize(&at, size, false, ORIGIN(call));
@@ -125,7 +125,7 @@ static void *reallocate_moving(heap_t *heap, located_t *at, size_t size, origin_
 /* A program that only resizes large blocks has no other slow path that looks at the clock. */
 static void after_resizing(const located_t *at)
 {
-  bool is_large = HAS_SYSTEM && !at->bin && !located_in_granules(at);
+  bool is_large = !at->bin && !located_in_granules(at);
   thread_t *thread = is_large ? thread_current() : NULL;
   if (thread)
     heap_after_slow_path(thread);
@@ -168,7 +168,7 @@ void *heap_reallocate(heap_t *heap, void *block, size_t size, origin_t by)
   /* A size that could overflow when rounded goes on to the allocation, which refuses it. */
   if (size <= PTRDIFF_MAX - 2 * UNIT && heap_resize(&at, size, true, by)) {
     after_resizing(&at);
-    return HAS_SYSTEM && at.huge ? huge_start(at.huge) : at.start;
+    return at.huge ? huge_start(at.huge) : at.start;
   }
   request_t r = {.size = size, .alignment = 1, .from = &at, .by = by};
   void *to = heap_serve(heap, &r);

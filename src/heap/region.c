@@ -11,55 +11,17 @@
 
 static uint32_t purge_delay_of(const pool_heap_options_t *o)
 {
-  if (!HAS_SYSTEM)
-    return PURGE_NEVER;
   return o->purge_delay_ms ? o->purge_delay_ms : settings.purge_delay_ms;
 }
 
-static size_t own_table_bytes(const pool_heap_options_t *o)
-{
-  return HAS_SYSTEM && o->size_classes ? heap_class_table_bytes(o->size_class_count) : 0;
-}
-
 /* ---- guests ---- */
-
-/* Returns the granules of the smallest block. One with a head has room for a byte. */
-static size_t least_granules(const pool_heap_options_t *o)
-{
-  size_t size = HAS_SYSTEM && o->size_classes ? o->size_classes[0] : 1;
-  return granules_for(o->flags & (POOL_HEAP_CHECKED | POOL_HEAP_SITES) ? headed_size(size, 1) : size);
-}
-
-/* In front of the granules are the heap, the table of its own classes, and the index. */
-static size_t granular_guest_records(const pool_heap_options_t *o) { return HEAP_RECORD_SHORT + own_table_bytes(o); }
-
-/* Returns the bytes that a heap with one block takes at an address. */
-static size_t granular_enough(const pool_heap_options_t *o, uintptr_t address)
-{
-  size_t least = least_granules(o), records = granular_guest_records(o) + granules_index_bytes(least);
-  return round_up(round_up(address, GRANULE) + records, GRANULE) + least * GRANULE - address;
-}
-
-static heap_t *create_granular_guest(const pool_heap_options_t *o)
-{
-  uintptr_t memory = (uintptr_t)o->memory, end = round_down(memory + o->memory_size, GRANULE);
-  if (o->memory_size < granular_enough(o, memory))
-    return invalid(INVALID_MEMORY_IS_LESS, o->memory_size, granular_enough(o, memory));
-  heap_t *heap = memset((void *)round_up(memory, GRANULE), 0, HEAP_RECORD_SHORT);
-  char *index = (char *)heap + granular_guest_records(o);
-  size_t count = granular_count_for(end - (uintptr_t)index);
-  heap->records = (char *)heap + HEAP_RECORD_SHORT;
-  heap->records_end = index;
-  heap->head_bytes = heap->metadata_bytes = o->memory_size - (count << GRANULE_LOG2);
-  memset(index, 0, granules_index_bytes(count));
-  granular_init(heap, index, (char *)end - (count << GRANULE_LOG2), count);
-  return heap;
-}
 
 /* There is room for a slab of each size: the memory is longer than SMALL_REGION. */
 static heap_t *create_guest_of_units(const pool_heap_options_t *o)
 {
   char *at = (char *)round_up((uintptr_t)o->memory, 64), *end = (char *)o->memory + o->memory_size;
+  if (!guest_memory_ends(o))
+    return NULL;
   heap_t *heap = memset(at, 0, sizeof *heap);
   heap_region_t *region = &heap->region;
   char *records = space_init_guest(&region->space, &region->arena, heap + 1, (size_t)(end - (char *)(heap + 1)));
@@ -69,23 +31,15 @@ static heap_t *create_guest_of_units(const pool_heap_options_t *o)
   heap->records = (char *)round_up((uintptr_t)records, sizeof(uint64_t));
   heap->records_end = region->arena.base;
   heap->head_bytes = heap->metadata_bytes = o->memory_size - ((size_t)region->arena.unit_count << UNIT_LOG2);
+  guest_set_region(heap, o);
   return heap;
 }
 
-/* Everything is in the caller's memory: the heap, all records, and the blocks at the end. Memory that wraps around the end of
- * the address space is refused. */
 heap_t *region_create_guest(const pool_heap_options_t *o)
 {
-  if ((uintptr_t)o->memory + o->memory_size < (uintptr_t)o->memory)
-    return invalid(INVALID_MEMORY_WRAPS, o->memory_size);
-  bool of_units = HAS_SYSTEM && o->memory_size > SMALL_REGION;
-  heap_t *heap = of_units ? create_guest_of_units(o) : create_granular_guest(o);
-  if (!heap)
-    return NULL;
-  heap->region.kind = REGION_GUEST;
-  heap->region.start = o->memory;
-  heap->region.size = o->memory_size;
-  heap->region.purge_delay_ms = purge_delay_of(o);
+  heap_t *heap = o->memory_size > SMALL_REGION ? create_guest_of_units(o) : guest_create(o);
+  if (heap)
+    heap->region.purge_delay_ms = purge_delay_of(o);
   return heap;
 }
 
@@ -158,7 +112,7 @@ static size_t granular_records(const pool_heap_options_t *o, size_t count)
 static region_plan_t plan_of_granules(const pool_heap_options_t *o)
 {
   region_plan_t plan = region_no_plan(o);
-  size_t least = least_granules(o), records = plan.heap_record + own_table_bytes(o);
+  size_t least = heap_least_granules(o), records = plan.heap_record + heap_own_table_bytes(o);
   size_t room = o->budget ? o->budget - min_size(records, o->budget) : SIZE_MAX;
   size_t count = granular_count_for(room);
   if (o->reserve)
@@ -327,9 +281,9 @@ void region_give(heap_t *heap)
 size_t region_least(const pool_heap_options_t *o)
 {
   if (o->memory_size || o->memory)
-    return granular_enough(o, o->memory ? (uintptr_t)o->memory : 1);
-  size_t least = region_no_plan(o).heap_record + own_table_bytes(o) + granular_records(o, least_granules(o));
-  return max_size(least + least_granules(o) * GRANULE, o->reserve);
+    return guest_least(o, o->memory ? (uintptr_t)o->memory : 1);
+  size_t least = region_no_plan(o).heap_record + heap_own_table_bytes(o) + granular_records(o, heap_least_granules(o));
+  return max_size(least + heap_least_granules(o) * GRANULE, o->reserve);
 }
 
-size_t region_least_records(const pool_heap_options_t *o, size_t least) { return least - least_granules(o) * GRANULE; }
+size_t region_least_records(const pool_heap_options_t *o, size_t least) { return least - heap_least_granules(o) * GRANULE; }

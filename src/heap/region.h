@@ -6,11 +6,7 @@
 #ifndef REGION_H
 #define REGION_H
 
-#include "heap/heap.h"
-#include "space/metadata.h"
-#include <tidepool/heap.h>
-
-#define SMALL_REGION ((size_t)8 << 20) /* bytes; the longest region of granules, and the largest budget with a region */
+#include "heap/guest.h"
 
 /* ---- options ---- */
 
@@ -64,11 +60,5 @@ bool region_prepare(heap_t *heap, const pool_heap_options_t *options);
 /* No address leads to the heap after region_hide(). region_give() then gives its memory back, unless it is the caller's. */
 void region_hide(heap_t *heap);
 void region_give(heap_t *heap);
-
-/* Returns the bytes that the table of classes is charged. */
-static inline size_t heap_class_table_bytes(size_t classes)
-{
-  return round_up((classes + 1) * sizeof(uint32_t), METADATA_ALIGNMENT);
-}
 
 #endif

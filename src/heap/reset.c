@@ -18,8 +18,7 @@ static void drop_dependents(heap_t *heap, bool for_good)
   if (!heap->object_pools)
     return;
   const heap_dependents_t *dependents = __atomic_load_n(&heap_dependents, __ATOMIC_ACQUIRE);
-  if (HAS_SYSTEM)
-    dependents->verify(heap, true, end_call(for_good));
+  dependents->verify(heap, true, end_call(for_good));
   LOCKED(&heaps_lock);
   dependents->drop(heap);
 }
@@ -36,7 +35,7 @@ static void drop_caches(heap_t *heap, bool forget)
 
 static bool wipe_visited(const walked_t *walked, void *context)
 {
-  if (HAS_SYSTEM && walked->has_pages)
+  if (walked->has_pages)
     large_wipe(context, walked->block.start, walked->block.size);
   else
     memset(walked->block.start, 0, walked->block.size);
@@ -57,18 +56,16 @@ static void end_blocks_of_region(heap_t *heap, bool for_good)
 void heap_end_blocks(heap_t *heap, bool for_good)
 {
   drop_dependents(heap, for_good);
-  if (HAS_SYSTEM && heap_is_checked(heap))
+  if (heap_is_checked(heap))
     heads->end_all(heap, !fork_lost_threads, end_call(for_good));
   if (heap->flags & POOL_HEAP_ZERO_ON_FREE)
     heap_walk(heap, WALK_ALONE, wipe_visited, heap);
-  if (HAS_SYSTEM && heap->flags & HEAP_CACHED)
+  if (heap->flags & HEAP_CACHED)
     drop_caches(heap, for_good);
   FOR_EACH_BIN(bin, heap)
     (for_good ? bin_destroy : bin_reset)(bin);
-  if (HAS_SYSTEM) {
-    standalone_give_all(heap, end_call(for_good));
-    large_free_all(heap);
-  }
+  standalone_give_all(heap, end_call(for_good));
+  large_free_all(heap);
   if (heap->region.kind)
     end_blocks_of_region(heap, for_good);
 }
@@ -76,7 +73,7 @@ void heap_end_blocks(heap_t *heap, bool for_good)
 void heap_reset(heap_t *heap)
 {
   POOL_PROBE2(tidepool, heap_reset, heap, heap->name);
-  if (HAS_SYSTEM && unlikely(settings.check_at_exit))
+  if (unlikely(settings.check_at_exit))
     heap_drain(heap, end_call(false), true);
   heap_end_blocks(heap, false);
 }

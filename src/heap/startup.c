@@ -72,6 +72,9 @@ COLD bool manager_bring_up(void)
   return up;
 }
 
+/* Heaps other than the default one needed the manager at their creation, or never. */
+bool heap_is_ready(const heap_t *heap) { return !heap_is_default(heap) || manager_ready(); }
+
 /* Only what must precede the program's own constructors is registered here: the fork handlers, and the key that reports the end
  * of a thread. Options can still be set until the first use. A library may have no earlier priority. Constructors of a program
  * that links it run later.

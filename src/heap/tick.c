@@ -155,7 +155,7 @@ COLD void heap_look_at_clock(thread_t *thread)
 {
   if (unlikely(allowance_left(&thread->allowance) < 0))
     heap_fit_allowance(thread);
-  if (HAS_SYSTEM && unlikely(__atomic_load_n(&helpers_due, __ATOMIC_RELAXED)))
+  if (unlikely(__atomic_load_n(&helpers_due, __ATOMIC_RELAXED)))
     begin_helpers_due();
   if (settings.purge_delay_ms == PURGE_NEVER)
     return;
@@ -254,8 +254,8 @@ void heap_drain(heap_t *heap, const char *call, bool all)
 {
   if (heap_is_checked(heap))
     heads->release_withheld(heap, call);
-  thread_t *thread = HAS_SYSTEM ? thread_current() : NULL;
-  magazines_t *magazines = HAS_SYSTEM ? heap_enter(heap, thread) : NULL;
+  thread_t *thread = thread_current();
+  magazines_t *magazines = heap_enter(heap, thread);
   bool keeps = magazines && !all && has_one_thread(heap);
   if (magazines && !keeps) {
     heap_flush_magazines(magazines, heap);
@@ -263,7 +263,7 @@ void heap_drain(heap_t *heap, const char *call, bool all)
   }
   if (heap_is_default(heap) && thread)
     large_flush_spares(thread);
-  if (HAS_SYSTEM && heap->flags & HEAP_WITHIN_REACH) /* implies HEAP_CACHED */
+  if (heap->flags & HEAP_WITHIN_REACH) /* implies HEAP_CACHED */
     threads_reach(&heap->reach, heap_flush_magazines);
   if (heap_has_granules(heap))
     granular_drain(heap);
@@ -300,9 +300,7 @@ static size_t trim_granular(heap_t *heap, size_t keep)
  * returns memory if the purge delay is 0, which counts too. */
 size_t heap_trim(heap_t *heap, size_t keep)
 {
-  if (!HAS_SYSTEM)
-    heap_drain(heap, "pool_heap_trim", true);
-  if (!HAS_SYSTEM || !manager_is_up())
+  if (!manager_is_up())
     return 0;
   if (heap_has_granules(heap))
     return trim_granular(heap, keep);

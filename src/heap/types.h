@@ -20,6 +20,7 @@
 
 #include "base/granules.h"
 #include "misuse.h"
+#include "os/tool.h"
 #include "space/huge.h"
 #include "thread/thread.h"
 #include <tidepool/heap.h>
@@ -102,6 +103,8 @@ typedef struct heap_region {
   struct pool_heap *next; /* the next heap with a region of units, during a fork */
 } heap_region_t;
 
+/* Firmware has only guests of granules. */
+static inline bool region_is_guest(const heap_region_t *region) { return !HAS_SYSTEM || region->kind == REGION_GUEST; }
 static inline bool region_is_prepaid(const heap_region_t *region) { return HAS_SYSTEM && region->kind == REGION_PREPAID; }
 
 struct pool_heap {
@@ -172,7 +175,7 @@ static inline bool heap_is_live(const heap_t *heap) { return heap && heap->mark 
 /* These ask for features that firmware may leave out. */
 static inline bool heap_is_checked(const heap_t *heap) { return HAS_CHECKS && heap->flags & POOL_HEAP_CHECKED; }
 static inline bool heap_is_headed(const heap_t *heap) { return HAS_CHECKS && heap->flags & HEAP_HEADED; }
-static inline bool heap_is_marked(const heap_t *heap) { return HAS_SYSTEM && unlikely(heap->flags & HEAP_MARKED); }
+static inline bool heap_is_marked(const heap_t *heap) { return HAS_TOOLS && unlikely(heap->flags & HEAP_MARKED); }
 static inline heap_t *heap_overflow(const heap_t *heap) { return HAS_OVERFLOW ? heap->overflow : NULL; }
 
 enum { GRANULE_LOG2 = 4 };
@@ -180,7 +183,6 @@ enum { GRANULE_LOG2 = 4 };
 
 static inline size_t granules_for(size_t size) { return max_size((size + GRANULE - 1) >> GRANULE_LOG2, GRANULES_LEAST); }
 
-/* Firmware has only heaps of granules. */
 static inline bool heap_has_granules(const heap_t *heap) { return !HAS_SYSTEM || heap->region.granules.map != NULL; }
 
 /* Returns the arena of the heap's region; NULL: it has no region, or one of granules. */
@@ -190,6 +192,6 @@ static inline arena_t *heap_own_arena(const heap_t *heap)
 }
 
 /* A heap in the caller's memory has no other memory. */
-static inline bool heap_is_guest(const heap_t *heap) { return !HAS_SYSTEM || heap->region.kind == REGION_GUEST; }
+static inline bool heap_is_guest(const heap_t *heap) { return region_is_guest(&heap->region); }
 
 #endif

@@ -66,7 +66,7 @@ typedef struct lost {
 /* The newest lost thread tells whether a fork has lost more since the last look. */
 static void look_for_lost(const walk_t *walk, lost_t *lost)
 {
-  if (!HAS_SYSTEM || likely(lost->newest == threads_first_lost()))
+  if (likely(lost->newest == threads_first_lost()))
     return;
   lost->newest = threads_first_lost();
   memset(lost->blocks, 0, sizeof lost->blocks);
@@ -77,9 +77,7 @@ static void look_for_lost(const walk_t *walk, lost_t *lost)
 static bool walk_slab(const walk_t *walk)
 {
   word_t live;
-  lost_t lost;
-  if (HAS_SYSTEM)
-    memset(&lost, 0, sizeof lost);
+  lost_t lost = {0};
   for (size_t w = 0;; w++) {
     flush_own(walk);
     if (!bin_live_word(walk->bin, walk->run, walk->start, w, &live))
@@ -88,7 +86,7 @@ static bool walk_slab(const walk_t *walk)
       size_t i = w * WORD_BITS + lowest_bit(live);
       char *block = walk->start + i * walk->bin->block_size;
       look_for_lost(walk, &lost);
-      if ((!HAS_SYSTEM || !bit_test(lost.blocks, i)) && !visit_block(walk, block, walk->bin->block_size, false))
+      if (!bit_test(lost.blocks, i) && !visit_block(walk, block, walk->bin->block_size, false))
         return false;
     }
   }
@@ -157,8 +155,7 @@ static void flush_all_threads(heap_t *heap)
 {
   if (process_is_ending())
     return;
-  if (HAS_SYSTEM)
-    threads_visit(heap, false, heap_flush_magazines);
+  threads_visit(heap, false, heap_flush_magazines);
   if (heap_is_default(heap)) {
     gate_close(GATE_ENDS);
     lock_acquire(&threads_lock);

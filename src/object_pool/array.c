@@ -13,7 +13,7 @@ enum { INDICES_OF_A_LAP = 1 << 30 };
 
 static bool may_have_laps(bool hooked, bool single_thread, unsigned when_full)
 {
-  return HAS_SYSTEM && !hooked && !single_thread && when_full != OBJECT_POOL_EVICT;
+  return HAS_CACHES && !hooked && !single_thread && when_full != OBJECT_POOL_EVICT;
 }
 
 size_t array_record_bytes(bool hooked, bool single_thread, unsigned when_full, size_t capacity)
@@ -64,8 +64,9 @@ void array_destroy(const object_pool_t *pool, object_array_t *array, const char 
 {
   if (is_watched(pool))
     watch_end_array(pool, array);
-  void *block = array->place == ARRAY_IN_FRONT ? (void *)array : array->objects;
-  if (array->place == ARRAY_APART)
+  bool apart = array_is_outside(pool, array);
+  void *block = apart ? array->objects : (char *)array;
+  if (apart)
     heap_give_record(pool->heap, array, array->record_bytes);
   heap_free(pool->heap, block, ORIGIN(call));
 }
@@ -79,7 +80,6 @@ static object_array_t *take_in_one_block(const attempt_t *from, size_t bytes, si
     return NULL;
   watch_array_block(from->heap, block);
   object_array_t *array = memset(block, 0, front);
-  array->place = ARRAY_IN_FRONT;
   array->objects = block + front;
   return array;
 }
@@ -101,7 +101,7 @@ static object_array_t *take_memory(object_pool_t *pool, const attempt_t *from, s
     heap_free(pool->heap, objects, from->by);
     return take_in_one_block(from, bytes, records, alignment);
   }
-  array->place = ARRAY_APART;
+  array->is_outside = true;
   array->objects = objects;
   return array;
 }

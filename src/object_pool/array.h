@@ -28,8 +28,18 @@ static inline void *object_at(const object_pool_t *pool, const object_array_t *a
   return array->objects + i * pool->stride;
 }
 
+/* Firmware's heaps have no records outside, so it needs no code for them. */
+static inline bool pool_is_outside(const object_pool_t *pool)
+{
+  return heap_has_records_outside(pool->heap) && pool->is_outside;
+}
+static inline bool array_is_outside(const object_pool_t *pool, const object_array_t *array)
+{
+  return heap_has_records_outside(pool->heap) && array->is_outside;
+}
+
 /* Only the home array of a pool, whose objects threads cache, has laps. */
-static inline bool has_laps(const object_array_t *array) { return HAS_SYSTEM && array->laps; }
+static inline bool has_laps(const object_array_t *array) { return HAS_CACHES && array->laps; }
 
 /* Without laps, the uses of an object are its gets. With laps, the highest bit is set while the object is live, and the other
  * bits count its puts. The lap is the next higher bit of that count. */
@@ -156,7 +166,7 @@ static inline void set_busy(object_pool_t *pool, object_array_t *array, size_t i
 /* Lets threads use the pool's caches unless one of the reasons against it holds (cache.h). */
 static inline void resume_caches(object_pool_t *pool)
 {
-  if (HAS_SYSTEM && !has_unused(pool) && !pool->gets_without_cache && !pool->claimed)
+  if (HAS_CACHES && !has_unused(pool) && !pool->gets_without_cache && !pool->claimed)
     __atomic_store_n(&pool->slot, pool->own_slot, __ATOMIC_RELEASE);
 }
 
@@ -254,7 +264,7 @@ static inline uint32_t live_gets(const object_pool_t *pool, const object_array_t
 static inline size_t live_count(const object_pool_t *pool)
 {
   size_t taken = LOAD(pool->taken),
-         not_live = LOAD(pool->busy) + hot_is_free(pool->hot) + (HAS_SYSTEM ? caches_count(pool) : 0);
+         not_live = LOAD(pool->busy) + hot_is_free(pool->hot) + (home_of(pool) ? caches_count(pool) : 0);
   return taken > not_live ? taken - not_live : 0;
 }
 
@@ -342,7 +352,7 @@ static inline void pool_acquire(object_pool_t *pool)
 {
   if (pool->single_thread)
     return;
-  if (!HAS_SYSTEM || os_single_threaded())
+  if (os_single_threaded())
     lock_acquire(&pool->lock);
   else if (!lock_try(&pool->lock))
     lock_wait(&pool->lock);
@@ -355,7 +365,7 @@ static inline void pool_release(object_pool_t *pool)
 
 static inline void count_gets_without_cache(object_pool_t *pool, size_t gets)
 {
-  if (!HAS_SYSTEM || likely(!pool->gets_without_cache))
+  if (!HAS_CACHES || likely(!pool->gets_without_cache))
     return;
   pool->gets_without_cache -= (uint32_t)min_size(gets, pool->gets_without_cache);
   resume_caches(pool);
@@ -383,7 +393,7 @@ static ALWAYS_INLINE void *take_plain(object_pool_t *pool)
 static inline bool may_be_hot(const object_pool_t *pool, const object_array_t *array)
 {
   return HAS_HOT_OBJECTS && !hot_is_free(pool->hot) && !has_unused(pool) && (array->permanent || array->taken > 1) &&
-         !(HAS_SYSTEM && pool->home);
+         !home_of(pool);
 }
 
 /* Puts an object into a pool without hooks; false if it is not live there. */
@@ -408,6 +418,14 @@ static ALWAYS_INLINE bool give_plain(object_pool_t *pool, void *object)
   if (unlikely(HAS_HOT_OBJECTS && array->taken == 1 && !array->permanent && hot->object && hot->array == array))
     hot_cool(pool);
   return true;
+}
+
+static ALWAYS_INLINE bool give_locked(object_pool_t *pool, void *object)
+{
+  pool_acquire(pool);
+  bool done = give_plain(pool, object);
+  pool_release(pool);
+  return done;
 }
 
 #endif

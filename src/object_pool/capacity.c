@@ -236,7 +236,7 @@ static void shrink_arrays(object_pool_t *pool, size_t keep, const uint64_t *now_
 void capacity_shrink_if_due(object_pool_t *pool, size_t keep)
 {
   uint64_t now = os_now_ms();
-  if (HAS_SYSTEM)
+  if (home_of(pool))
     caches_empty(pool);
   shrink_arrays(pool, keep, &now, "object_pool_shrink");
 }

@@ -7,14 +7,12 @@
 #include "heap/blocks.h"
 #include "heap/heap.h"
 #include "heap/invalid.h"
-#include "heap/life.h"
 #include "misuse.h"
 #include "object_pool/capacity.h"
 #include "object_pool/find.h"
 #include "object_pool/object_misuse.h"
 #include "object_pool/registry.h"
 #include "object_pool/watch.h"
-#include "option.h"
 #include "space/gate.h"
 
 enum { FLAGS_KNOWN = OBJECT_POOL_SINGLE_THREAD | OBJECT_POOL_CHECKED };
@@ -136,19 +134,6 @@ static bool object_options_are_valid(const object_pool_options_t *o)
   return policy_is_valid(o);
 }
 
-static void set_pool_name(object_pool_t *pool, const char *name)
-{
-  static uint32_t generated;
-  text_t text = {pool->name, OBJECT_POOL_NAME_SIZE, 0};
-  if (name) {
-    text_string(&text, name);
-  } else {
-    text_string(&text, "object-pool-");
-    text_number(&text, __atomic_add_fetch(&generated, 1, __ATOMIC_RELAXED));
-  }
-  text_finish(&text);
-}
-
 /* Newton's iteration: an odd number is its own inverse modulo 8, and each step doubles the number of correct bits. */
 static uintptr_t inverse_of_odd(uintptr_t odd)
 {
@@ -167,10 +152,7 @@ static void set_geometry(object_pool_t *pool, const object_pool_options_t *o)
   pool->inverse = inverse_of_odd(pool->stride >> pool->shift);
 }
 
-static bool wants_checks(const object_pool_options_t *o)
-{
-  return o->flags & OBJECT_POOL_CHECKED || (HAS_SYSTEM && settings.all);
-}
+static bool wants_checks(const object_pool_options_t *o) { return o->flags & OBJECT_POOL_CHECKED || pools_are_checked(); }
 
 /* A checked or watched pool counts as hooked even without hooks, because every get and put must see the object. */
 static bool wants_hooks(const object_pool_options_t *o)
@@ -181,6 +163,7 @@ static bool wants_hooks(const object_pool_options_t *o)
 /* Sets every field but is_outside, because the record may have been another pool's. */
 static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_options_t *o)
 {
+  static uint32_t last_number;
   *pool = (object_pool_t){.is_outside = pool->is_outside,
                           .checked = wants_checks(o),
                           .checked_unasked = wants_checks(o) && !(o->flags & OBJECT_POOL_CHECKED),
@@ -203,7 +186,7 @@ static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_opt
   pool->hooked = wants_hooks(o);
   pool->path = is_hooked(pool) ? PATH_HOOKED : pool->single_thread ? PATH_SINGLE : PATH_SHARED;
   set_geometry(pool, o);
-  set_pool_name(pool, o->name);
+  text_name(pool->name, sizeof pool->name, o->name, "object-pool-", &last_number);
 }
 
 /* A pool that grows may begin without an array. The first array stays as long as the pool. */
@@ -268,15 +251,14 @@ static object_pool_t *create_whole(const attempt_t *from, const object_pool_opti
 static object_pool_t *create_from_options(const object_pool_options_t *options, const void *caller)
 {
   heap_t *heap = options->heap;
-  if (!HAS_SYSTEM && !heap)
+  heap = heap ? heap : heaps_first();
+  if (!heap)
     return invalid(INVALID_HEAP_IS_NULL, (uintptr_t) "object_pool_create");
-  heap = heap ? heap : &default_heap;
   if (!heap_is_live(heap))
     fatal_misuse("object_pool_create", heap, NOT_A_HEAP_TEXT);
   if (!object_options_are_valid(options))
     return NULL;
-  /* Other heaps needed the manager at their creation, or never. */
-  if (heap_is_default(heap) && !manager_ready())
+  if (!heap_is_ready(heap))
     return full();
   int error = errno;
   attempt_t from = heap_first_attempt(heap, ORIGIN_AT("object_pool_create", caller));
@@ -340,9 +322,8 @@ void object_pool_destroy(object_pool_t *pool)
   uintptr_t here = (uintptr_t)__builtin_frame_address(0);
   if (pool->mark != OBJECT_POOL_MARK || (pool->ending && !was_left(pool, here)))
     misuse_no_live_pool(pool, "object_pool_destroy");
-  size_t live = HAS_SYSTEM && unlikely(settings.leaks & LEAKS_AT_DESTROY) && !pool->ending ? live_count(pool) : 0;
-  if (HAS_SYSTEM && unlikely(live))
-    misuse_say_left(pool, live);
+  if (!pool->ending)
+    pool_ends(pool);
   pool->ender = (const void *)&object_thread;
   pool->ender_frame = here;
   hot_cool(pool);

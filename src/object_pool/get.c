@@ -3,6 +3,7 @@
  * A get returns the hot object, by a test and an addition; or one of the thread's cache; or the lowest free one; or what the
  * policy of a full pool provides. All paths beyond the hot object are tail calls, so no register is saved for it. */
 #include "base/shared.h"
+#include "object_pool/along.h"
 #include "object_pool/cache.h"
 #include "object_pool/capacity.h"
 #include "object_pool/object_misuse.h"
@@ -171,90 +172,17 @@ COLD static void *get_when_full(object_pool_t *pool, batch_t *batch)
 }
 
 /* Gets an object from the pool or its chain. It looks at the clock first, because a hook may leave by longjmp() there. */
-NOINLINE static void *get_along(object_pool_t *pool, batch_t *batch)
+NOINLINE void *get_along(object_pool_t *pool, batch_t *batch)
 {
   void *object;
   for (;; pool = overflow_of(pool)) {
     must_be_live(pool, "object_pool_get");
     look_at_clock_first(pool, 1);
-    if (HAS_SYSTEM && pool->home ? (object = caches_get(pool)) != NULL : try_get(pool, &object))
+    if (home_of(pool) ? (object = caches_get(pool)) != NULL : try_get(pool, &object))
       return object;
     if (!may_overflow(pool) || pool->ending)
       return get_when_full(pool, batch);
   }
-}
-
-/* Called if a pool has no free object (`object` is NULL), or has an unused array, or is hooked or has ended. */
-COLD static void *get_rare(object_pool_t *pool, void *object)
-{
-  if (!object)
-    return get_along(pool, NULL);
-  look_at_clock(pool);
-  return object;
-}
-
-/* The caller is the only thread that uses the pool. The hot object is not free. */
-NOINLINE static void *get_single(object_pool_t *pool)
-{
-  size_t i;
-  object_array_t *array = take_object(pool, &i);
-  if (unlikely(!array))
-    return get_along(pool, NULL);
-  array->uses[i]++;
-  void *object = object_at(pool, array, i);
-  return unlikely(has_unused(pool)) ? get_rare(pool, object) : object;
-}
-
-/* Threads that share no_caches write to one line, so each takes a block, whatever the pool. */
-NOINLINE static void *get_shared(object_pool_t *pool)
-{
-  caches_be_apart();
-  if (unlikely(pool->path != PATH_SHARED))
-    return get_along(pool, NULL);
-  object_cache_t *cache = LOAD(pool->slot) ? cache_with_stock(pool) : NULL;
-  pool_acquire(pool);
-  void *object = take_plain(pool);
-  if (unlikely(cache && object && pool->current == pool->home))
-    cache_refill(pool, cache, object);
-  pool_release(pool);
-  return likely(object && !may_have_unused(pool)) ? object : get_rare(pool, object);
-}
-
-/* Gets an object of the stock. */
-NOINLINE static void *get_cached(object_pool_t *pool, object_cache_t *cache)
-{
-  if (unlikely(!cache->stock)) {
-    cache_leave_hot(cache);
-    return pool->path == PATH_SINGLE && object_caches != no_caches ? get_single(pool) : get_shared(pool);
-  }
-  void *object = cache_get(pool, cache);
-  return likely(object) ? object : get_shared(pool);
-}
-
-/* Gets the hot object of the thread's cache. The cache of slot 0, which pools without caches use, never has one. */
-static inline void *get_own_hot(object_pool_t *pool)
-{
-  object_cache_t *cache = cache_of_pool(pool);
-  claim_set_busy(&cache->busy);
-  if (unlikely(cache_slot_is_empty(pool) || !cache_has_hot(cache)))
-    return get_cached(pool, cache);
-  start_use(cache->uses);
-  void *object = cache->hot;
-  cache_leave(cache, false);
-  return object;
-}
-
-/* A library without threads has no caches, and small code matters more to it than instructions. */
-void *object_pool_get(object_pool_t *pool)
-{
-  if (unlikely(!pool))
-    return misuse_no_pool("object_pool_get");
-  if (!HAS_SYSTEM)
-    return get_along(pool, NULL);
-  if (unlikely(!HOT_HAS(&pool->hot_single, HOT_FREE)))
-    return get_own_hot(pool);
-  HOT_MOVE(&pool->hot_single, HOT_GET);
-  return pool->hot_single.object;
 }
 
 /* Takes up to `count` objects of one word of bits. 0: there is no free object. */

@@ -14,9 +14,6 @@ COLD void *misuse_no_pool(const char *call);
 COLD _Noreturn void misuse_no_live_pool(const object_pool_t *pool, const char *call);
 COLD _Noreturn void misuse_not_live(const object_pool_t *pool, const void *object, const char *call);
 
-/* Writes a line about live objects of a pool that is destroyed. The program continues. */
-COLD void misuse_say_left(const object_pool_t *pool, size_t live);
-
 /* misuse_fill_dead() fills an object with dead bytes. misuse_was_written() returns whether one has changed.
  * misuse_verify_dead() then ends the program. */
 void misuse_fill_dead(const object_pool_t *pool, void *object);

@@ -2,19 +2,11 @@
  *
  * A put makes the object hot or sets its bit. Putting all objects fills whole words of bits. Putting what is no live object of
  * the pool or its overflow pools ends the program. */
-#include "object_pool/cache.h"
+#include "object_pool/along.h"
 #include "object_pool/capacity.h"
 #include "object_pool/find.h"
 #include "object_pool/object_misuse.h"
 #include "object_pool/watch.h"
-
-static ALWAYS_INLINE bool give_locked(object_pool_t *pool, void *object)
-{
-  pool_acquire(pool);
-  bool done = give_plain(pool, object);
-  pool_release(pool);
-  return done;
-}
 
 /* Puts an object if it is live in this pool; otherwise returns false. */
 static bool put_own(object_pool_t *pool, void *object)
@@ -25,7 +17,7 @@ static bool put_own(object_pool_t *pool, void *object)
 }
 
 /* Puts an object into the pool `at` or one that it overflows to. A message names `pool`, the argument of the call. */
-NOINLINE static void put_along(object_pool_t *pool, void *object, const char *call)
+NOINLINE void put_along(object_pool_t *pool, void *object, const char *call)
 {
   for (object_pool_t *at = pool; at; at = overflow_of(at)) {
     must_be_live(at, call);
@@ -34,84 +26,6 @@ NOINLINE static void put_along(object_pool_t *pool, void *object, const char *ca
   }
   watch_report(pool, object);
   misuse_not_live(pool, object, call);
-}
-
-/* Puts an object into the arrays, or makes it the pool's hot object. */
-NOINLINE static void put_uncached(object_pool_t *pool, void *object)
-{
-  if (likely(pool->path == PATH_SHARED)) {
-    if (pool->home && cache_put_rare(pool, object))
-      return;
-    if (likely(give_locked(pool, object))) {
-      look_at_clock(pool);
-      return;
-    }
-  }
-  put_along(pool, object, "object_pool_put");
-}
-
-/* The caller is the only thread that uses the pool. */
-NOINLINE static void put_single_rare(object_pool_t *pool, void *object)
-{
-  if (likely(give_plain(pool, object)))
-    look_at_clock(pool);
-  else
-    put_along(pool, object, "object_pool_put");
-}
-
-/* A put of another object usually finds the hot one live, and replaces it. In a pool with one array this takes few tests and
- * saves no register: two objects are taken, so the array does not become unused. */
-static inline void put_single(object_pool_t *pool, void *object)
-{
-  hot_t *hot = &pool->hot_single;
-  object_array_t *array = pool->only;
-  if (unlikely(!array || !hot_is_live(hot))) {
-    put_single_rare(pool, object);
-    return;
-  }
-  size_t i = object_position(pool, array, object);
-  if (unlikely(i >= array->capacity || bit_tree_test(&array->free, i)))
-    put_single_rare(pool, object);
-  else
-    hot_replace(hot, array, i, object);
-}
-
-/* Puts an object into the stock. Objects outside the home array, and those that are not live, are not put into caches. */
-NOINLINE static void put_cached(object_pool_t *pool, void *object, object_cache_t *cache)
-{
-  if (unlikely(!LOAD(pool->slot))) {
-    if (likely(pool->path == PATH_SINGLE))
-      put_single(pool, object);
-    else
-      put_uncached(pool, object);
-    return;
-  }
-  size_t i = object_position(pool, pool->home, object);
-  if (unlikely(i >= pool->home->capacity || !cache_put(pool, cache, i)))
-    put_uncached(pool, object);
-}
-
-/* Puts the hot object of the thread's cache. Its address identifies it, because no other pool uses the slot. */
-static inline void put_own_hot(object_pool_t *pool, void *object)
-{
-  object_cache_t *cache = cache_of_pool(pool);
-  if (unlikely(object != cache->hot || !end_use(cache->uses)))
-    put_cached(pool, object, cache);
-  else
-    cache_hot_is_free(cache);
-}
-
-/* The hot object of a single-threaded pool comes first: its put is a test and an addition. */
-void object_pool_put(object_pool_t *pool, void *object)
-{
-  if (unlikely(!pool))
-    misuse_no_pool("object_pool_put");
-  else if (!HAS_SYSTEM)
-    put_along(pool, object, "object_pool_put");
-  else if (likely(object == pool->hot_single.object && HOT_HAS(&pool->hot_single, HOT_LIVE)))
-    HOT_MOVE(&pool->hot_single, HOT_PUT);
-  else
-    put_own_hot(pool, object);
 }
 
 /* Puts the pool's own objects under one lock. From the first other one on, each is looked for along the chain. */

@@ -8,6 +8,18 @@
 #include "heap/blocks.h"
 #include "object_pool/types.h"
 
+/* What heaps call: object_pool/process.c, or the front of firmware, defines it. */
+extern const heap_dependents_t object_pools;
+
+extern INTERNAL object_pool_t *all_pools; /* oldest first, under heaps_lock */
+
+/* Ends all pools of a heap that ends, without hooks. Called under heaps_lock. */
+void registry_drop_pools_of(heap_t *heap);
+
+/* Where there are options of the process: they ask for checks of all pools; a line about live objects of a pool that ends. */
+bool pools_are_checked(void);
+void pool_ends(const object_pool_t *pool);
+
 /* Enter a pool into the lists, and take it out. */
 void registry_enter(object_pool_t *pool);
 void registry_leave(object_pool_t *pool);

@@ -55,10 +55,6 @@ enum {
 #define STORE(place, value) __atomic_store_n(&(place), value, __ATOMIC_RELAXED)
 #define ADD(place, by)      STORE(place, (place) + (by))
 
-/* Where an array's record is. It is outside of the heap's blocks if the heap allows, so that a write past an object cannot
- * reach it. */
-typedef enum array_place { ARRAY_APART, ARRAY_IN_FRONT } array_place_t;
-
 typedef struct object_array {
   char *objects;
   uint32_t capacity;
@@ -68,10 +64,10 @@ typedef struct object_array {
   uint64_t first_generation; /* beyond those of earlier arrays, so the handles of a destroyed one resolve to nothing */
   uint32_t age;              /* arrays made before it */
   bool permanent;            /* made with the pool */
-  uint8_t place;
-  bool unused;              /* no object is taken, and the array may leave */
-  uint64_t unused_since_ms; /* if unused */
-  size_t bytes;             /* of objects and record */
+  bool is_outside;           /* the record is no block of a heap, if the heap allows: a write past an object cannot reach it */
+  bool unused;               /* no object is taken, and the array may leave */
+  uint64_t unused_since_ms;  /* if unused */
+  size_t bytes;              /* of objects and record */
   size_t record_bytes;
   bit_tree_t free;
   word_t *laps;        /* NULL except in a home array: for each object, the bit above the 31 that count its puts */
@@ -171,6 +167,10 @@ struct object_pool {
 #define PATH_SINGLE      (OBJECT_POOL_MARK + 1)
 #define PATH_SHARED      (OBJECT_POOL_MARK + 2)
 #define PATH_HOOKED      (OBJECT_POOL_MARK + 3)
+
+/* Firmware has no threads whose caches would hold objects. */
+enum { HAS_CACHES = HAS_SYSTEM };
+static inline object_array_t *home_of(const object_pool_t *pool) { return HAS_CACHES ? pool->home : NULL; }
 
 /* These ask for features that firmware may leave out. Checks are a kind of hook. */
 static inline bool is_checked(const object_pool_t *pool) { return HAS_CHECKS && pool->checked; }

@@ -6,7 +6,7 @@
 /* The watched bytes of an array begin behind a record in front, or with its own block. */
 static const char *first_byte(const object_array_t *array)
 {
-  return array->place == ARRAY_IN_FRONT ? array->objects - watch_zone() : array->objects;
+  return array->is_outside ? array->objects : array->objects - watch_zone();
 }
 
 static size_t closed_bytes(const object_pool_t *pool, const object_array_t *array)

@@ -11,17 +11,17 @@
 
 /* If a leak search covers the manager's memory, arrays stay there and reports name objects. Otherwise arrays are blocks of
  * malloc, through which the search finds what objects refer to. */
-static inline bool watch_keeps_arrays(void) { return HAS_SYSTEM && os_tool.sees_all; }
+static inline bool watch_keeps_arrays(void) { return os_tool.sees_all; }
 
 /* A leak search that covers only malloc's memory needs the records of pools and arrays there too, or it ends at the pool. */
-static inline bool watch_keeps_records(void) { return HAS_SYSTEM && os_tool.allocates && !os_tool.sees_all; }
+static inline bool watch_keeps_records(void) { return os_tool.allocates && !os_tool.sees_all; }
 
-static inline bool objects_are_watched(void) { return HAS_SYSTEM && (os_tool.sees_bytes || os_tool.sees_orders); }
+static inline bool objects_are_watched(void) { return os_tool.sees_bytes || os_tool.sees_orders; }
 
 /* Returns the bytes between two objects, and in front of the first one behind a record. */
-static inline size_t watch_zone(void) { return HAS_SYSTEM && os_tool.sees_bytes ? OS_TOOL_ZONE : 0; }
+static inline size_t watch_zone(void) { return os_tool.sees_bytes ? OS_TOOL_ZONE : 0; }
 
-static inline bool is_watched(const object_pool_t *pool) { return HAS_SYSTEM && unlikely(pool->watched); }
+static inline bool is_watched(const object_pool_t *pool) { return HAS_TOOLS && unlikely(pool->watched); }
 
 /* Objects belong to their pool, from its beginning to its end. */
 static inline void watch_begin(const object_pool_t *pool)

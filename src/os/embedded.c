@@ -15,8 +15,6 @@ __attribute__((weak)) void pool_embedded_abort(const char *call, const void *add
   __builtin_trap();
 }
 
-void os_end(const char *call, const void *address, const char *what) { pool_embedded_abort(call, address, what); }
-
 /* Large blocks are rounded to pages. Without pages the unit is the alignment of a block. */
 size_t os_page_size(void) { return 16; }
 

@@ -93,7 +93,7 @@ static inline void lock_leave_scope(lock_t *const *lock) { lock_release(*lock); 
  * could wait until the holder is done. So the holder naps if there may be a sleeper. */
 static inline void lock_let_in(lock_t *lock)
 {
-  if (!HAS_SYSTEM || os_single_threaded() || lock->solo) {
+  if (os_single_threaded() || lock->solo) {
     lock_release(lock);
   } else if (lock_open(lock)) {
     os_wake(&lock->word);
@@ -132,13 +132,23 @@ extern INTERNAL bool closure_closed[LOCK_KINDS];
 /* Releases the lock until its kind is open, and takes it again. */
 void closure_wait(lock_kind_t kind, lock_t *lock);
 
+#ifdef TIDEPOOL_EMBEDDED
+static inline bool closure_acquire(lock_kind_t kind, lock_t *lock)
+{
+  (void)kind;
+  lock_acquire(lock);
+  return true;
+}
+static inline void closure_release(lock_t *lock, bool is_shared)
+{
+  (void)is_shared;
+  lock_release(lock);
+}
+#else
+
 /* Takes a lock of a kind. Returns whether other threads may want it, which saves closure_release() a test. */
 static inline bool closure_acquire(lock_kind_t kind, lock_t *lock)
 {
-  if (!HAS_SYSTEM) { /* no forks */
-    lock_acquire(lock);
-    return true;
-  }
   if (os_single_threaded() || lock->solo) {
     lock->word = 1;
     return false;
@@ -152,13 +162,13 @@ static inline bool closure_acquire(lock_kind_t kind, lock_t *lock)
 
 static inline void closure_release(lock_t *lock, bool is_shared)
 {
-  if (!HAS_SYSTEM)
-    lock_release(lock);
-  else if (!is_shared)
+  if (!is_shared)
     lock->word = 0;
   else if (lock_open(lock))
     os_wake(&lock->word);
 }
+
+#endif
 
 /* These are for fork(), which closes a kind and then passes each of its locks. A passed lock stays free, except for moments in
  * which a thread tries it as above. A fork may catch such a moment, so the child resets each lock. */

@@ -2,7 +2,7 @@
  *
  * The interface to the operating system. src/meson.build chooses the files that implement it: linux*.c, or posix.c with the
  * calls of POSIX alone. Both share unix*.c and window.c. docs/porting.md explains how to add a system. The tests link os_fake.c
- * instead, which fails the n-th call. Without a system (HAS_SYSTEM), embedded.c has the few functions that are left.
+ * instead, which fails the n-th call. Without a system, embedded.c has the few functions that are left.
  *
  * Every function preserves errno. Addresses and sizes are multiples of os_page_size() unless stated otherwise. */
 #ifndef OS_OS_H
@@ -13,7 +13,9 @@
 #include "base/machine.h"
 #include <stdbool.h>
 
-#if __has_include(<sys/single_threaded.h>)
+#ifdef TIDEPOOL_EMBEDDED
+#define OS_SINGLE_THREADED true /* the firmware's lock is all that it needs for threads */
+#elif __has_include(<sys/single_threaded.h>)
 #include <sys/single_threaded.h>
 #define OS_SINGLE_THREADED ((bool)__libc_single_threaded)
 #else
@@ -126,7 +128,7 @@ uint64_t os_entropy(void);
 uint64_t os_random(unsigned turn);
 
 /* True as long as the process has never had a second thread. False is always safe. */
-static inline bool os_single_threaded(void) { return HAS_SYSTEM && OS_SINGLE_THREADED; }
+static inline bool os_single_threaded(void) { return OS_SINGLE_THREADED; }
 
 /* Makes calls of this thread fail that would take memory from the system or return it. Returns the previous setting. */
 bool os_forbid(bool forbid);
@@ -219,8 +221,5 @@ typedef struct os_stack {
 } os_stack_t;
 
 _Noreturn void os_abort(void);
-
-/* Ends the process where there is no system, with the parts of the message. */
-_Noreturn void os_end(const char *call, const void *address, const char *what);
 
 #endif

@@ -19,7 +19,13 @@ typedef struct os_tool {
     has_shadows; /* the tool has shadow memory everywhere except in the topmost addresses, so the program must not map there */
   bool sees_all; /* the tool's leak search covers all memory of the process, not only malloc's */
 } os_tool_t;
+#ifdef TIDEPOOL_EMBEDDED
+enum { HAS_TOOLS = 0 };
+static const os_tool_t os_tool;
+#else
+enum { HAS_TOOLS = 1 };
 extern INTERNAL os_tool_t os_tool;
+#endif
 
 /* Detects the tool, once. Libraries that are built with a sanitizer, or are malloc themselves, find none. */
 void os_look_for_tool(void);
@@ -74,7 +80,7 @@ void os_tool_meet_order(const void *address);
 #ifdef TIDEPOOL_IS_MALLOC
 enum { MAY_BE_FOLLOWED = 0 };
 #else
-enum { MAY_BE_FOLLOWED = HAS_SYSTEM };
+enum { MAY_BE_FOLLOWED = HAS_TOOLS };
 #endif
 #define KEEPS_FRAME() \
   do { \

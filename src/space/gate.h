@@ -24,13 +24,10 @@ typedef enum gate_kind {
 
 /* Returns the gate that the thread is in. NULL means that the process has one thread, and no other starts meanwhile. */
 lock_t *gate_enter_beside_others(gate_kind_t kind);
-static inline lock_t *gate_enter(gate_kind_t kind)
-{
-  return !HAS_SYSTEM || os_single_threaded() ? NULL : gate_enter_beside_others(kind);
-}
+static inline lock_t *gate_enter(gate_kind_t kind) { return os_single_threaded() ? NULL : gate_enter_beside_others(kind); }
 static inline void gate_leave(lock_t *gate)
 {
-  if (HAS_SYSTEM && gate)
+  if (gate)
     lock_release(gate);
 }
 

@@ -11,7 +11,7 @@ size_t space_longest_in(size_t slot) { return longest[slot]; }
 /* A space with an arena of its own has no other to skip, so it needs no entry. */
 void space_note_longest(const arena_t *arena)
 {
-  if (HAS_SYSTEM && !arena->space->own_arena)
+  if (!arena->space->own_arena)
     longest[arena->slot] = (uint32_t)span_longest(&arena->room);
 }
 
@@ -92,7 +92,7 @@ NOINLINE static run_t *search_further(space_t *space, size_t units, size_t align
 run_t *space_search(space_t *space, size_t units, size_t alignment)
 {
   run_t *run = NULL;
-  if (!HAS_SYSTEM || space->own_arena)
+  if (space->own_arena)
     return take_from(space->own_arena, units, alignment, true, &run) == TAKEN ? run : NULL;
   if (search_arenas(units, alignment, false, near_node(), &run) == TAKEN)
     return run;

@@ -20,7 +20,7 @@ extern INTERNAL sleeper_t sleeper;
 COLD void sleeper_wake(void);
 static inline void sleeper_note(void)
 {
-  if (HAS_SYSTEM && unlikely(__atomic_load_n(&sleeper.waits, __ATOMIC_RELAXED)))
+  if (unlikely(__atomic_load_n(&sleeper.waits, __ATOMIC_RELAXED)))
     sleeper_wake();
 }
 

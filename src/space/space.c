@@ -125,7 +125,7 @@ static void tell_huge_pages(space_t *space, const run_t *run, bool filled)
 /* Without room for an aligned run there may be room for another one. */
 static void note_refused(space_t *space, size_t units, size_t alignment)
 {
-  if (!HAS_SYSTEM || alignment > 1)
+  if (alignment > 1)
     return;
   __atomic_store_n(&space->refused_units, units, __ATOMIC_RELAXED);
   __atomic_store_n(&space->refused_at, 1 + space->changes, __ATOMIC_RELAXED);
@@ -133,7 +133,7 @@ static void note_refused(space_t *space, size_t units, size_t alignment)
 
 bool space_is_refused(const space_t *space, size_t units)
 {
-  return HAS_SYSTEM && unlikely(__atomic_load_n(&space->refused_at, __ATOMIC_RELAXED)) && !space->own_arena &&
+  return unlikely(__atomic_load_n(&space->refused_at, __ATOMIC_RELAXED)) && !space->own_arena &&
          units >= __atomic_load_n(&space->refused_units, __ATOMIC_RELAXED) &&
          __atomic_load_n(&space->refused_at, __ATOMIC_RELAXED) == 1 + __atomic_load_n(&space->changes, __ATOMIC_RELAXED) &&
          refusals_answer(units << UNIT_LOG2);
@@ -147,7 +147,7 @@ static run_t *take_units(space_t *space, size_t units, size_t alignment, bool fi
   run_t *run = space_search(space, units, alignment);
   if (!run)
     note_refused(space, units, alignment);
-  if (HAS_SYSTEM && run && (filled || unlikely(space->opens_pages)))
+  if (run && (filled || unlikely(space->opens_pages)))
     tell_huge_pages(space, run, filled);
   lock_release(&space->lock);
   return run;
@@ -205,7 +205,7 @@ bool space_lengthen(space_t *space, run_t *run, size_t units)
   bool longer = (space->own_arena || units <= space_longest_grown()) && arena_lengthen(arena, run, units, &past);
   if (longer) {
     space_count_taken(space, units - had, past);
-    if (HAS_SYSTEM && unlikely(space->opens_pages))
+    if (unlikely(space->opens_pages))
       huge_pages_close_for(arena, run);
   }
   space_note_longest(arena);
@@ -232,7 +232,7 @@ static void give_units(arena_t *arena, size_t from, size_t to)
   space->used_units -= to - from;
   space_note_change(space);
   space->dirty_units += to - from;
-  bool at_once = HAS_SYSTEM && unlikely(space->dirty_units > space->dirty_most) && !space->purge_failed;
+  bool at_once = unlikely(space->dirty_units > space->dirty_most) && !space->purge_failed;
   lock_release(&space->lock);
   sleeper_note();
   if (at_once)
@@ -379,7 +379,7 @@ static bool next_in(const arena_t *arena, const char *from, run_wanted_fn *wante
 /* Other slots have reserves of heaps, which are spaces of their own. */
 static bool next_in_slots(const char *from, run_wanted_fn *wanted, void *context)
 {
-  size_t slot = HAS_SYSTEM && from > (char *)class_window.start ? window_slot_of(from) : 0;
+  size_t slot = from > (char *)class_window.start ? window_slot_of(from) : 0;
   for (; slot < window_slots_open(); slot++) {
     const arena_t *arena = space_arena_at(slot);
     if (arena && arena->space == &space_of_process && next_in(arena, from, wanted, context))
@@ -391,8 +391,7 @@ static bool next_in_slots(const char *from, run_wanted_fn *wanted, void *context
 bool space_next_run(space_t *space, const void *from, run_wanted_fn *wanted, void *context)
 {
   lock_acquire(&space->lock);
-  bool found =
-    !HAS_SYSTEM || space->own_arena ? next_in(space->own_arena, from, wanted, context) : next_in_slots(from, wanted, context);
+  bool found = space->own_arena ? next_in(space->own_arena, from, wanted, context) : next_in_slots(from, wanted, context);
   lock_release(&space->lock);
   return found;
 }

@@ -214,7 +214,7 @@ static inline size_t units_for(size_t bytes) { return (bytes + UNIT - 1) >> UNIT
 static inline arena_t *arena_of(const space_t *space, const void *block)
 {
   const arena_t *own = space->own_arena;
-  if (!HAS_SYSTEM || (own && (uintptr_t)block - (uintptr_t)own->base < (uintptr_t)own->unit_count << UNIT_LOG2))
+  if (own && (uintptr_t)block - (uintptr_t)own->base < (uintptr_t)own->unit_count << UNIT_LOG2)
     return space->own_arena;
   return (arena_t *)(round_down((uintptr_t)block, SLOT) + ARENA_GAP);
 }

@@ -215,8 +215,6 @@ static taken_t fill_holes(arena_t *arena, size_t from, size_t to)
 
 static taken_t commit_step(arena_t *arena, size_t from, size_t to)
 {
-  if (!HAS_SYSTEM)
-    return TAKEN;
   taken_t mapped = arena->hole_count ? fill_holes(arena, from, min_size(to, arena->committed)) : TAKEN;
   return mapped == TAKEN && to > arena->committed ? grow(arena, to) : mapped;
 }
