@@ -197,8 +197,7 @@ void array_leave(object_pool_t *pool, object_array_t *array);
 /* ---- free objects are taken and returned ----
  *
  * In an array that is done by bits, for the hot object by two bits of a word in the pool. The hot object counts as taken in its
- * array, free or live, until it cools. The pool's lock is held, except for live_count(). The hot object of a single-threaded
- * pool needs no lock. */
+ * array, free or live, until it cools. The pool's lock is held. The hot object of a single-threaded pool needs no lock. */
 
 /* The state of the hot object: one bit allows the next get, another the next put. The number of its puts is above them.
  *
@@ -258,14 +257,6 @@ static inline word_t live_word(const object_array_t *array, size_t w)
 static inline uint32_t live_gets(const object_pool_t *pool, const object_array_t *array, size_t i)
 {
   return is_hot(pool, object_at(pool, array, i)) ? hot_uses(pool->hot) : gets_of(array, i);
-}
-
-/* Needs no lock. The figure is exact while no thread gets or puts, and close otherwise. It is never negative. */
-static inline size_t live_count(const object_pool_t *pool)
-{
-  size_t taken = LOAD(pool->taken),
-         not_live = LOAD(pool->busy) + hot_is_free(pool->hot) + (home_of(pool) ? caches_count(pool) : 0);
-  return taken > not_live ? taken - not_live : 0;
 }
 
 /* Returns the hot object to its array. */
@@ -361,6 +352,17 @@ static inline void pool_release(object_pool_t *pool)
 {
   if (!pool->single_thread)
     lock_release(&pool->lock);
+}
+
+/* Takes the lock, because a thread that ends moves its cached objects to the array under it. The figure is exact while no
+ * thread gets or puts, and close otherwise. It is never negative. */
+static inline size_t live_count(const object_pool_t *pool)
+{
+  pool_acquire(asked(pool));
+  size_t taken = LOAD(pool->taken),
+         not_live = LOAD(pool->busy) + hot_is_free(pool->hot) + (home_of(pool) ? caches_count(pool) : 0);
+  pool_release(asked(pool));
+  return taken > not_live ? taken - not_live : 0;
 }
 
 static inline void count_gets_without_cache(object_pool_t *pool, size_t gets)

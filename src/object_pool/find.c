@@ -121,7 +121,6 @@ void *object_pool_next(const object_pool_t *pool, const void *previous)
   return walk_next(pool, previous);
 }
 
-/* The figure may be old once the caller has it, so no lock is taken. */
 size_t object_pool_live(const object_pool_t *pool)
 {
   if (!is_given(pool, "object_pool_live"))

@@ -2,6 +2,7 @@
  * Caches of threads that get and put, hand objects to each other, and are lost to the child of a fork. */
 #include "slots.h"
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -186,12 +187,48 @@ static void never_refused_within_the_capacity(void **state)
   }
 }
 
+/* A thread that ends moves its cached objects to the array, after its last call. They are free all the time. */
+static atomic_bool has_put;
+static void *put_and_end(void *argument)
+{
+  object_pool_t *pool = argument;
+  void *held[HELD];
+  for (size_t i = 0; i < HELD; i++)
+    must((held[i] = object_pool_get(pool)) != NULL);
+  for (size_t i = 0; i < HELD; i++)
+    object_pool_put(pool, held[i]);
+  atomic_store(&has_put, true);
+  return NULL;
+}
+
+static void none_is_live_while_a_thread_ends(void **state)
+{
+  (void)state;
+  object_pool_t *pool = slots_pool(CAPACITY, OBJECT_POOL_FAIL);
+  size_t most = 0;
+  for (int round = 0; round < 500; round++) {
+    pthread_t thread;
+    atomic_store(&has_put, false);
+    must(pthread_create(&thread, NULL, put_and_end, pool) == 0);
+    while (!atomic_load(&has_put))
+      sched_yield();
+    for (int look = 0; look < 300; look++) {
+      size_t live = object_pool_live(pool);
+      most = live > most ? live : most;
+    }
+    must(pthread_join(thread, NULL) == 0);
+  }
+  assert_int_equal(most, 0);
+  object_pool_destroy(pool);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(fork_at_any_moment),
     cmocka_unit_test(hand_around),
     cmocka_unit_test(never_refused_within_the_capacity),
+    cmocka_unit_test(none_is_live_while_a_thread_ends),
   };
   return cmocka_run_group_tests_name("object_pool cache_races", tests, NULL, NULL);
 }
