@@ -34,15 +34,15 @@ huge_t huge_of_own;
 struct pool_heap own_heap;
 struct object_pool own_pool;
 
-int live = 5, all_pools = 7, guarded = 8, sampled = 9, chunks = 10;
+int live = 5, guarded = 8, sampled = 9, chunks = 10;
 static int lost = 3, taken = 4;
-OWN int default_heap = 11, class_window = 12, space_slots = 13, huge_ranges = 14;
+OWN int all_pools = 7, default_heap = 11, class_window = 12, space_slots = 13, huge_ranges = 14;
 OWN int manager_bring_up(void);
 OWN int threads_first(void);
 OWN int head_look(void);
 OWN int manager_bring_up(void) { return live + lost; }
 OWN int threads_first(void) { return taken + default_heap; }
-OWN int head_look(void) { return class_window + space_slots + huge_ranges + manager_bring_up() + threads_first(); }
+OWN int head_look(void) { return class_window + space_slots + huge_ranges + all_pools + manager_bring_up() + threads_first(); }
 
 pool_heap_t *plain, *checked;
 const void *told[5];
