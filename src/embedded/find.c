@@ -76,7 +76,7 @@ bool block_is_live(const found_t *at) { return at->start && (!heap_is_headed(at-
 
 static bool begins(const found_t *at, const void *block) { return at->block == block && block_is_live(at); }
 
-/* Returns the block that begins there, of a list of heaps; `start` NULL: there is none. */
+/* Returns the block that begins there, of a list of heaps; `start` NULL: there is none. Under heaps_lock. */
 static found_t begin_in(heap_t *heap, bool is_chain, const void *block)
 {
   for (; heap; heap = is_chain ? heap_overflow(heap) : heap->next) {
@@ -87,7 +87,7 @@ static found_t begin_in(heap_t *heap, bool is_chain, const void *block)
   return (found_t){0};
 }
 
-/* Returns the heap whose memory contains the address, the innermost one. */
+/* Returns the heap whose memory contains the address, the innermost one. Under heaps_lock. */
 static heap_t *heap_around(const void *address)
 {
   heap_t *inner = NULL;
@@ -123,9 +123,12 @@ COLD static _Noreturn void no_block_begins(heap_t *heap, const void *block, cons
   fatal_misuse(call, block, freed ? if_freed : NOT_A_BLOCK);
 }
 
+/* The lock keeps the list of heaps. It is free again when a misuse is reported, because that may leave the call. */
 found_t find_block(heap_t *heap, const void *block, const char *call, const char *if_freed)
 {
+  lock_acquire(&heaps_lock);
   found_t at = begin_in(heap ? heap : heaps, heap, block);
+  lock_release(&heaps_lock);
   if (unlikely(!at.start))
     no_block_begins(heap, block, call, if_freed);
   return at;

@@ -168,6 +168,44 @@ static void test_parents(void)
   pool_heap_destroy(parent);
 }
 
+/* ---- other contexts: one may run whenever the lock is free ---- */
+
+static void (*other_context)(void); /* runs once, the next time that the lock is about to be taken */
+static unsigned depth;
+
+void pool_embedded_lock(void)
+{
+  void (*run)(void) = depth ? NULL : other_context;
+  if (run) {
+    other_context = NULL;
+    run();
+  }
+  depth++;
+}
+
+void pool_embedded_unlock(void) { depth--; }
+
+static pool_heap_t *ending;
+static void end_heap(void)
+{
+  pool_heap_destroy(ending);
+  fill(more, MEMORY, 0xff);
+}
+
+/* The list of heaps is read while its memory is there: the other context uses that of a heap that it has destroyed. */
+static void test_other_heap_ends(void)
+{
+  pool_heap_t *heap = heap_in(memory, 0);
+  unsigned char *block = pool_heap_alloc(heap, 100), *inside;
+  ending = heap_in(more, 0);
+  inside = pool_heap_alloc(ending, 100);
+  must(block && inside);
+  other_context = end_heap;
+  ends_with("not a block of any heap", inside + 16, must(!pool_usable_size(inside + 16)));
+  must(!other_context && !depth && pool_usable_size(block) == 112);
+  pool_heap_destroy(heap);
+}
+
 /* ---- kinds of heaps ---- */
 
 static void test_zeroing(void)
@@ -238,6 +276,7 @@ int main(void)
   test_sizes();
   test_heap_in_heap();
   test_parents();
+  test_other_heap_ends();
   test_zeroing();
   test_misuse(0);
   test_misuse(HAS_CHECKS ? POOL_HEAP_CHECKED : POOL_HEAP_ZERO_ON_FREE);
