@@ -286,6 +286,24 @@ static void a_refusal_returns_blocks_that_end_a_slab(void **state)
   os_fake_heal();
 }
 
+/* The next attempt then searches, instead of draining first. */
+static void units_that_come_back_end_a_refusal(void **state)
+{
+  (void)state;
+  enum { UNITS = 32 };
+  limit_the_process();
+  void *large = take(NULL, 2 << 20);
+  fill_all(NULL, 2000);
+  assert_null(take(NULL, UNITS * UNIT));
+  assert_true(large && space_is_refused(&space_of_process, UNITS));
+  pool_free(large);
+  assert_false(space_is_refused(&space_of_process, UNITS));
+  live[live_count] = take(NULL, UNITS * UNIT);
+  assert_non_null(live[live_count++]);
+  give_all(NULL);
+  os_fake_heal();
+}
+
 /* A larger block serves it each time. Each took three calls. */
 static void a_request_that_borrows_seldom_asks(void **state)
 {
@@ -357,6 +375,7 @@ int main(void)
     cmocka_unit_test(a_refusal_asks_the_system_once),
     cmocka_unit_test(a_refusal_keeps_blocks_that_end_no_slab),
     cmocka_unit_test(a_refusal_returns_blocks_that_end_a_slab),
+    cmocka_unit_test(units_that_come_back_end_a_refusal),
     cmocka_unit_test(a_request_that_borrows_seldom_asks),
     cmocka_unit_test(a_heap_finds_memory_that_others_return),
     cmocka_unit_test(a_block_that_grows_finds_memory_that_others_return),
