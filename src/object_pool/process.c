@@ -141,8 +141,7 @@ static void say_left(const object_pool_t *pool, size_t live)
 {
   char buffer[400];
   text_t text = {buffer, sizeof buffer - 1, 0};
-  text_string(&text, "tidepool:");
-  text_string(&text, " pool ");
+  text_string(&text, "tidepool: pool ");
   text_quoted(&text, pool->name);
   text_string(&text, ENDED_WITH);
   text_grouped(&text, live);

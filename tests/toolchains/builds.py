@@ -4,6 +4,7 @@
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -30,6 +31,18 @@ def run(*command, folder, seconds=7000, **environment):
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout[-6000:]}")
     return done.stdout
+
+
+def skip(missing):
+    print(f"skipped: not installed: {missing}")
+    sys.exit(SKIPPED)
+
+
+def need(*programs):
+    """The test is skipped if one of them is missing."""
+    missing = [program for program in programs if not shutil.which(program)]
+    if missing:
+        skip(", ".join(missing))
 
 
 def cmocka_package(folder, compiler, flags="", static=""):

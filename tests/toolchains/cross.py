@@ -11,7 +11,7 @@ import shutil
 import sys
 import tempfile
 
-from builds import SKIPPED, run
+from builds import need, run
 
 TOOLS = "aarch64-linux-gnu-"
 PLAIN = f"""[binaries]
@@ -41,10 +41,7 @@ def other_names(archive, folder):
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    missing = [program for program in NEEDED if not shutil.which(program)]
-    if missing:
-        print(f"skipped: not installed: {', '.join(missing)}")
-        return SKIPPED
+    need(*NEEDED)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         (folder / "plain.ini").write_text(PLAIN, encoding="utf-8")

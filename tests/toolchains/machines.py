@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 import debian_programs
-from builds import ENVIRONMENT, HERE, SKIPPED, cmocka_package, counts_of, run
+from builds import ENVIRONMENT, HERE, cmocka_package, counts_of, need, run, skip
 
 # A cross file for this run beside the machine's own.
 OF_RUN = """[properties]
@@ -199,22 +199,14 @@ def test_programs(build, way, name):
     print(f"Debian's programs with the library preloaded: {', '.join(debian_programs.PROGRAMS)}", flush=True)
 
 
-def missing_for(machine):
-    needed = ["meson", "ninja", "pkg-config", "ar", "readelf", f"{machine.tools}gcc"]
-    return [program for program in needed if not shutil.which(program)]
-
-
 def main():
     if len(sys.argv) != 3 or sys.argv[2] not in MACHINES:
         sys.exit(__doc__)
     name, machine = sys.argv[2], MACHINES[sys.argv[2]]
-    missing = missing_for(machine)
-    emulator = emulator_of(machine) if machine.emulator and not missing else None
-    if machine.emulator and not missing and not emulator:
-        missing = [f"a static qemu-{machine.emulator} (qemu-user-static)"]
-    if missing:
-        print(f"skipped: not installed: {', '.join(missing)}")
-        return SKIPPED
+    need("meson", "ninja", "pkg-config", "ar", "readelf", f"{machine.tools}gcc")
+    emulator = emulator_of(machine) if machine.emulator else None
+    if machine.emulator and not emulator:
+        skip(f"a static qemu-{machine.emulator} (qemu-user-static)")
     with tempfile.TemporaryDirectory() as scratch:
         folder, version = pathlib.Path(scratch), version_of(emulator) if emulator else (99, 0)
         way = way_in(machine, emulator, folder) if emulator else None

@@ -8,12 +8,11 @@ usage: musl.py SOURCE-ROOT programs | tests
 the whole suite unit. All unit tests are linked statically. Exit status 77: something that is needed is not installed."""
 
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
 
-from builds import HERE, SKIPPED, cmocka_package, counts_of, run
+from builds import HERE, cmocka_package, counts_of, need, run, skip
 
 NEEDED = ("musl-gcc", "meson", "ninja", "pkg-config", "ar", "objcopy", "nm", "readelf")
 # Nothing of glibc's may be found: no package of its, and no C++.
@@ -110,13 +109,12 @@ def run_units(build, *which):
 def main():
     if len(sys.argv) != 3 or sys.argv[2] not in ("programs", "tests"):
         sys.exit(__doc__)
-    missing = [program for program in NEEDED if not shutil.which(program)]
+    need(*NEEDED)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         kernel = headers_of_the_kernel(folder)
-        if missing or not kernel:
-            print(f"skipped: not installed: {', '.join(missing) or 'the headers of the kernel'}")
-            return SKIPPED
+        if not kernel:
+            skip("the headers of the kernel")
         root = pathlib.Path(sys.argv[1]).resolve()
         build = configure(root, folder, kernel)
         print({"programs": run_programs, "tests": run_tests}[sys.argv[2]](root, build))

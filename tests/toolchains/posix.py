@@ -10,11 +10,10 @@ something that is needed is not installed."""
 import json
 import pathlib
 import re
-import shutil
 import sys
 import tempfile
 
-from builds import SKIPPED, cmocka_package, counts_of, run
+from builds import cmocka_package, counts_of, need, run
 
 NEEDED = ("gcc", "meson", "ninja", "pkg-config", "ar", "nm")
 SUITES = {"unit", "heap", "object_pool", "malloc", "stress"}
@@ -84,10 +83,7 @@ def tests_of(build):
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    missing = [program for program in NEEDED if not shutil.which(program)]
-    if missing:
-        print(f"skipped: not installed: {', '.join(missing)}")
-        return SKIPPED
+    need(*NEEDED)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         build = folder / "build"
@@ -101,7 +97,6 @@ def main():
         for left_out, why in (LEFT_OUT | programs).items():
             print(f"left out: {left_out}: {why}")
         print(counts_of(said))
-    return 0
 
 
-sys.exit(main())
+main()
