@@ -26,13 +26,12 @@ static metadata_kind_t fresh_magazines = {.size = MAGAZINE_BYTES, .alignment = M
 
 static void **magazine_take(void)
 {
-  lock_acquire(&bin_magazines_lock);
+  LOCKED(&bin_magazines_lock);
   void **magazine = ownerless;
   if (magazine)
     ownerless = magazine_below(magazine);
   else
     magazine = metadata_take_kind(&fresh_magazines);
-  lock_release(&bin_magazines_lock);
   return magazine;
 }
 
@@ -44,10 +43,9 @@ static void magazines_disown(void **magazine)
   void **last = magazine;
   while (magazine_below(last))
     last = magazine_below(last);
-  lock_acquire(&bin_magazines_lock);
+  LOCKED(&bin_magazines_lock);
   magazine_link(last, ownerless, 0);
   ownerless = magazine;
-  lock_release(&bin_magazines_lock);
 }
 
 static void put_empty(depot_t *depot, void **magazine)

@@ -26,9 +26,8 @@ void due_enter_again(bin_t *bin, bool goes_on)
   due_enter(bin);
   if (!goes_on)
     return;
-  lock_acquire(&bins_due_lock);
+  LOCKED(&bins_due_lock);
   __atomic_store_n(&due_left, due_left + 1, __ATOMIC_RELAXED);
-  lock_release(&bins_due_lock);
 }
 
 void bin_become_due(bin_t *bin)
@@ -62,39 +61,34 @@ COLD void depots_begin(bin_t *bin)
 /* A bin in the hands of a tick is in no queue, and one that never had depots in no list of those. */
 void due_leave(bin_t *bin)
 {
-  lock_acquire(&bins_due_lock);
+  LOCKED(&bins_due_lock);
   if (LIST_HOLDS(due_first, bin, due_previous))
     take_out(bin);
   if (LIST_HOLDS(bins_with_depots, bin, with_depots_previous))
     LIST_REMOVE(bins_with_depots, bin, with_depots_next, with_depots_previous);
-  lock_release(&bins_due_lock);
 }
 
 void bins_begin_tick(void)
 {
-  lock_acquire(&bins_due_lock);
+  LOCKED(&bins_due_lock);
   __atomic_store_n(&due_left, due_count, __ATOMIC_RELAXED);
-  lock_release(&bins_due_lock);
 }
 
 bool bins_tick_is_under_way(void) { return __atomic_load_n(&due_left, __ATOMIC_RELAXED) != 0; }
 
 bool bins_are_due(void)
 {
-  lock_acquire(&bins_due_lock);
-  bool are_due = due_first != NULL;
-  lock_release(&bins_due_lock);
-  return are_due;
+  LOCKED(&bins_due_lock);
+  return due_first != NULL;
 }
 
 /* Bins may have left the list since the tick began, so the list can end before the count does. */
 bin_t *due_next(void)
 {
-  lock_acquire(&bins_due_lock);
+  LOCKED(&bins_due_lock);
   bin_t *bin = due_left ? due_first : NULL;
   __atomic_store_n(&due_left, bin ? due_left - 1 : 0, __ATOMIC_RELAXED);
   if (bin)
     take_out(bin);
-  lock_release(&bins_due_lock);
   return bin;
 }

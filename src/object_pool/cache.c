@@ -160,7 +160,7 @@ void caches_take_block(void)
 /* Prefers a stock that waits in the pool's list. A new one is complete before it enters the list. */
 static void stock_make(object_pool_t *pool, object_cache_t *cache)
 {
-  lock_acquire(&object_caches_lock);
+  LOCKED(&object_caches_lock);
   object_stock_t *stock = pool->stocks;
   while (stock && stock->cache)
     stock = stock->next;
@@ -183,7 +183,6 @@ static void stock_make(object_pool_t *pool, object_cache_t *cache)
     stock->next = pool->stocks;
     __atomic_store_n(&pool->stocks, stock, __ATOMIC_RELEASE);
   }
-  lock_release(&object_caches_lock);
 }
 
 object_cache_t *cache_with_stock(object_pool_t *pool)
@@ -263,18 +262,16 @@ static void flush(object_pool_t *pool, object_stock_t *stock)
 
 static void flush_with_lock(object_pool_t *pool, object_stock_t *stock)
 {
-  lock_acquire(&pool->lock);
+  LOCKED(&pool->lock);
   flush(pool, stock);
-  lock_release(&pool->lock);
 }
 
 /* The empty slot sends all owners to the pool's lock. */
 static void empty_pool_slot(object_pool_t *pool)
 {
-  lock_acquire(&pool->lock);
+  LOCKED(&pool->lock);
   pool->claimed = true;
   __atomic_store_n(&pool->slot, 0, CLAIM_ORDER);
-  lock_release(&pool->lock);
 }
 
 /* Returns the claims of other threads' caches, and the stock of the calling thread. */
@@ -292,7 +289,7 @@ static claim_t *claim_stocks(const object_pool_t *pool, object_stock_t **own)
 
 static void *collect_claimed(object_pool_t *pool, claim_t *claims, bool others, bool takes)
 {
-  lock_acquire(&pool->lock);
+  LOCKED(&pool->lock);
   for (claim_t *claim = claims; claim; claim = claim->next)
     flush(pool, CONTAINER_OF(claim, object_stock_t, claim));
   void *object = takes ? take_plain(pool) : NULL;
@@ -300,7 +297,6 @@ static void *collect_claimed(object_pool_t *pool, claim_t *claims, bool others, 
     pool->gets_without_cache = GETS_WITHOUT_CACHE;
   pool->claimed = false;
   resume_caches(pool);
-  lock_release(&pool->lock);
   return object;
 }
 
@@ -308,14 +304,12 @@ static void *collect_claimed(object_pool_t *pool, claim_t *claims, bool others, 
 static void *collect(object_pool_t *pool, bool takes)
 {
   object_stock_t *own = NULL;
-  lock_acquire(&object_caches_lock);
+  LOCKED(&object_caches_lock);
   empty_pool_slot(pool);
   claim_t *others = claim_stocks(pool, &own), *claims = claims_settle(others, PATIENCE);
   if (own && !own->cache->busy)
     claim_push(&claims, &own->claim, &own->cache->busy);
-  void *object = collect_claimed(pool, claims, others, takes);
-  lock_release(&object_caches_lock);
-  return object;
+  return collect_claimed(pool, claims, others, takes);
 }
 
 /* Calls use no caches for a while after a collection. Only calls that began before still put objects into caches, and none

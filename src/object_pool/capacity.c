@@ -134,21 +134,18 @@ static bool grow_by_any_attempt(object_pool_t *pool)
 /* An array may already be unused when it is entered. Its clock begins then. */
 void capacity_note_unused(object_pool_t *pool)
 {
-  lock_acquire(&pool->lock);
+  LOCKED(&pool->lock);
   for (uint32_t k = 0; k < pool->array_count; k++)
     if (!pool->arrays[k]->taken && !pool->arrays[k]->unused)
       hot_array_to_unused(pool, pool->arrays[k]);
-  lock_release(&pool->lock);
 }
 
 bool capacity_grow(object_pool_t *pool)
 {
   if (calls_back(pool->heap))
     return grow_by_any_attempt(pool);
-  lock_acquire(&pool->growth);
-  bool try_again = grow_by_any_attempt(pool);
-  lock_release(&pool->growth);
-  return try_again;
+  LOCKED(&pool->growth);
+  return grow_by_any_attempt(pool);
 }
 
 /* ---- arrays leave ---- */

@@ -17,11 +17,9 @@ bool object_pool_in_use(const object_pool_t *pool, const void *object)
     return false;
   size_t i;
   lock_t *lock = &asked(pool)->lock;
-  lock_acquire(lock);
+  LOCKED(lock);
   const object_array_t *array = array_of(pool, object, &i);
-  bool live = array && is_live(pool, array, i);
-  lock_release(lock);
-  return live;
+  return array && is_live(pool, array, i);
 }
 
 /* Called for an object whose free bit is clear. */
@@ -85,10 +83,8 @@ NOINLINE static void *next_slow(const object_pool_t *pool, const void *previous)
 {
   if (LOAD(pool->only))
     return next_in_arrays(pool, previous);
-  lock_acquire(&asked(pool)->lock);
-  void *object = next_in_arrays(pool, previous);
-  lock_release(&asked(pool)->lock);
-  return object;
+  LOCKED(&asked(pool)->lock);
+  return next_in_arrays(pool, previous);
 }
 
 /* The fast path, within a word of objects. If all of them are live, the next address depends on no bit. Otherwise no branch
@@ -141,11 +137,10 @@ static object_pool_handle_t handle_in(const object_pool_t *pool, const void *obj
   object_pool_handle_t handle = {0, 0};
   size_t i;
   must_be_live(pool, "object_pool_handle");
-  lock_acquire(&asked(pool)->lock);
+  LOCKED(&asked(pool)->lock);
   const object_array_t *array = array_of(pool, object, &i);
   if (array && is_live(pool, array, i))
     handle = (object_pool_handle_t){array->first_index + (uint32_t)i + 1, generation_of(pool, array, i)};
-  lock_release(&asked(pool)->lock);
   return handle;
 }
 
@@ -167,14 +162,13 @@ object_pool_handle_t object_pool_handle(const object_pool_t *pool, const void *o
 static void *resolve_in(const object_pool_t *pool, object_pool_handle_t handle)
 {
   void *object = NULL;
-  lock_acquire(&asked(pool)->lock);
+  LOCKED(&asked(pool)->lock);
   for (uint32_t k = 0; k < pool->array_count && !object; k++) {
     const object_array_t *array = pool->arrays[k];
     size_t i = (size_t)handle.index - 1 - array->first_index;
     if (i < array->capacity && is_live(pool, array, i) && generation_of(pool, array, i) == handle.generation)
       object = object_at(pool, array, i);
   }
-  lock_release(&asked(pool)->lock);
   return object;
 }
 
@@ -194,13 +188,12 @@ void *object_pool_resolve(const object_pool_t *pool, object_pool_handle_t handle
 static bool stand_behind(object_pool_t *pool, size_t objects, bool stays)
 {
   uint64_t end = 0;
-  lock_acquire(&pool->lock);
+  LOCKED(&pool->lock);
   for (uint32_t k = 0; k < pool->array_count; k++)
     end = max_size(end, (uint64_t)pool->arrays[k]->first_index + pool->arrays[k]->capacity);
   bool fits = objects + end <= UINT32_MAX;
   if (fits && stays)
     pool->indices_before = (uint32_t)max_size(pool->indices_before, objects);
-  lock_release(&pool->lock);
   return fits;
 }
 

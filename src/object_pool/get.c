@@ -75,7 +75,7 @@ static void batch_end(const batch_t *batch)
   object_pool_t *pool = batch->evicts;
   if (!pool)
     return;
-  lock_acquire(&pool->lock);
+  LOCKED(&pool->lock);
   if (pool->batch_at[batch->map] == batch->number) {
     for (size_t k = 0; k < batch->marked; k++) {
       const object_array_t *array = array_of(pool, batch->objects[k], &i);
@@ -87,7 +87,6 @@ static void batch_end(const batch_t *batch)
       shared_clear(map_of(pool->arrays[k], batch->map), bits_words(pool->arrays[k]->capacity) * sizeof(word_t));
     pool->batch_at[batch->map] = 0;
   }
-  lock_release(&pool->lock);
 }
 
 static void *choose_victim(object_pool_t *pool)
@@ -130,11 +129,9 @@ static evicted_t evict(object_pool_t *pool, void *victim, batch_t *batch, void *
 static bool is_in_batch(object_pool_t *pool, const void *object, batch_t *batch)
 {
   size_t i;
-  lock_acquire(&pool->lock);
+  LOCKED(&pool->lock);
   object_array_t *array = batch ? array_of(pool, object, &i) : NULL;
-  bool has = array && batch_has(pool, array, i, batch);
-  lock_release(&pool->lock);
-  return has;
+  return array && batch_has(pool, array, i, batch);
 }
 
 /* Evicts a live object. Returns false if none was chosen, or none that could be taken. *object is as in hooks_take(). `batch`
@@ -206,13 +203,12 @@ static size_t take_word(object_pool_t *pool, void **objects, size_t count)
 static size_t get_plain_batch(object_pool_t *pool, void **objects, size_t count)
 {
   size_t got = 0, more;
-  lock_acquire(&pool->lock);
+  LOCKED(&pool->lock);
   if (count && hot_is_free(pool->hot))
     objects[got++] = take_plain(pool);
   while (got < count && (more = take_word(pool, objects + got, count - got)) > 0)
     got += more;
   count_gets_without_cache(pool, got);
-  lock_release(&pool->lock);
   return got;
 }
 

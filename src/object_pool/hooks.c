@@ -102,13 +102,12 @@ void *hooks_hand_out(object_pool_t *pool, object_array_t *array, size_t i, bool 
   if (is_watched(pool))
     (ready ? watch_ready : watch_give)(pool, array, object);
   hook_leave(object);
-  lock_acquire(&pool->lock);
+  LOCKED(&pool->lock);
   if (ready)
     bit_set(array->made, i);
   set_busy(pool, array, i, false);
   if (!ready)
     object_to_free(pool, array, i);
-  lock_release(&pool->lock);
   return ready ? object : NULL;
 }
 

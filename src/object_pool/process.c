@@ -31,10 +31,8 @@ static const void *look_for_written(object_pool_t *pool, bool alone)
 {
   if (!is_checked(pool) || is_watched(pool) || pool->ending || (pool->single_thread && !alone))
     return NULL;
-  lock_acquire(&pool->lock);
-  const void *object = find_written(pool);
-  lock_release(&pool->lock);
-  return object;
+  LOCKED(&pool->lock);
+  return find_written(pool);
 }
 
 /* Reports with no lock held, because a handler for the end of the program may use pools. */
@@ -127,12 +125,11 @@ static void object_pool_figures_of(const object_pool_t *pool, object_pool_figure
 void object_pools_visit(object_pool_visit_fn *visit, void *context)
 {
   object_pool_figures_t figures;
-  lock_acquire(&heaps_lock);
+  LOCKED(&heaps_lock);
   for (object_pool_t *pool = all_pools; pool; pool = pool->next) {
     object_pool_figures_of(pool, &figures);
     visit(&figures, context);
   }
-  lock_release(&heaps_lock);
 }
 
 bool pools_are_checked(void) { return settings.all; }

@@ -27,9 +27,8 @@ static void leave_all(object_pool_t *pool)
 
 void registry_leave(object_pool_t *pool)
 {
-  lock_acquire(&heaps_lock);
+  LOCKED(&heaps_lock);
   leave_all(pool);
-  lock_release(&heaps_lock);
 }
 
 static bool is_in_list(const object_pool_t *wanted)
@@ -124,9 +123,8 @@ void registry_give_record(heap_t *heap, object_pool_t *pool, const char *call)
     heap_free(heap, pool, ORIGIN(call));
     return;
   }
-  lock_acquire(&heaps_lock);
+  LOCKED(&heaps_lock);
   record_keep(heap, pool);
-  lock_release(&heaps_lock);
 }
 
 /* Drops a pool of a heap that ends, without hooks. Memory apart from the heap, or from its overflow, is freed. */
@@ -160,11 +158,10 @@ void registry_drop_pools_of(heap_t *heap)
 /* The first pool registers the pools with the heaps. */
 void registry_enter(object_pool_t *pool)
 {
-  lock_acquire(&heaps_lock);
+  LOCKED(&heaps_lock);
   __atomic_store_n(&heap_dependents, &object_pools, __ATOMIC_RELEASE);
   if (HAS_CACHES)
     caches_enter_pool(pool);
   QUEUE_APPEND(all_pools, newest_pool, pool, next, previous);
   LIST_PUSH(pool->heap->object_pools, pool, next_in_heap, previous_in_heap);
-  lock_release(&heaps_lock);
 }

@@ -67,11 +67,9 @@ static void leave_tree(huge_t *huge)
 static bool may_unmap(const huge_t *huge)
 {
   uintptr_t start = huge->range.start, end = start + huge->range.size;
-  lock_acquire(&huge_lock);
-  bool may = range_count <= RANGES_MOST || !range_touches(range_at_or_below(huge_ranges, start - 1), start) ||
-             !range_touches(range_at_or_above(huge_ranges, end), end);
-  lock_release(&huge_lock);
-  return may;
+  LOCKED(&huge_lock);
+  return range_count <= RANGES_MOST || !range_touches(range_at_or_below(huge_ranges, start - 1), start) ||
+         !range_touches(range_at_or_above(huge_ranges, end), end);
 }
 
 /* ---- ranges that the system refused to unmap: they serve the next blocks; trims and ticks retry them ---- */
@@ -143,22 +141,20 @@ static bool unmap_range(huge_t *huge)
 
 static huge_t *next_left(void)
 {
-  lock_acquire(&huge_lock);
+  LOCKED(&huge_lock);
   huge_t *huge = left;
   if (huge)
     left_leave(huge);
-  lock_release(&huge_lock);
   return huge;
 }
 
 static void end_unmapped(huge_t *huge, bool gone)
 {
-  lock_acquire(&huge_lock);
+  LOCKED(&huge_lock);
   if (gone)
     huge_record_give(huge);
   else
     left_enter(huge);
-  lock_release(&huge_lock);
 }
 
 /* Called inside the gate. Gives up after REFUSALS_MOST refusals. Returns whether any range was unmapped. */
@@ -183,14 +179,8 @@ static bool unmap_left(void)
 size_t huge_unmap_left(void)
 {
   uint64_t before = huge_purged_bytes();
-  lock_acquire(&huge_lock);
-  bool any = left != NULL;
-  lock_release(&huge_lock);
-  if (!any)
-    return 0;
-  lock_t *gate = gate_enter(GATE_SYSTEM);
+  INSIDE_GATE(GATE_SYSTEM);
   unmap_left();
-  gate_leave(gate);
   return (size_t)(huge_purged_bytes() - before);
 }
 
@@ -199,14 +189,13 @@ size_t huge_unmap_left(void)
 /* The lock is released during the system call. The gate holds off forks, because the range is in no list then. */
 void huge_give(huge_t *huge)
 {
-  lock_t *gate = gate_enter(GATE_SYSTEM);
+  INSIDE_GATE(GATE_SYSTEM);
   lock_acquire(&huge_lock);
   leave_tree(huge);
   list_leave(huge);
   huge->clean = huge->is_region = false;
   lock_release(&huge_lock);
   end_unmapped(huge, unmap_range(huge));
-  gate_leave(gate);
 }
 
 /* ---- taking ---- */
@@ -233,7 +222,7 @@ static huge_t *carve(huge_t *huge, size_t size, size_t alignment)
 
 static huge_t *take_left(size_t size, size_t alignment)
 {
-  lock_acquire(&huge_lock);
+  LOCKED(&huge_lock);
   huge_t *huge = left;
   size_t looks = LOOKS_MOST;
   while (huge && --looks && huge_size(huge) < size + (-huge->range.start & (alignment - 1)))
@@ -243,7 +232,6 @@ static huge_t *take_left(size_t size, size_t alignment)
     left_leave(huge);
     huge = carve(huge, size, alignment);
   }
-  lock_release(&huge_lock);
   return huge;
 }
 
@@ -274,23 +262,19 @@ huge_t *huge_take(size_t size, size_t alignment, void *owner, huge_t **list, boo
 {
   size = huge_bytes(size);
   alignment = max_size(alignment, os_page_size());
-  lock_t *gate = gate_enter(GATE_SYSTEM);
+  INSIDE_GATE(GATE_SYSTEM);
   huge_t *huge = take_left(size, alignment);
-  if (!huge)
-    huge = map_block(size, alignment);
-  if (huge) {
-    *zeroed = huge->clean;
-    huge->owner = owner;
-    huge->entry = NULL;
-    huge->is_region = huge->hidden = !list;
-    lock_acquire(&huge_lock);
-    enter_tree(huge);
-    list_enter(huge, list);
-    lock_release(&huge_lock);
-  }
-  gate_leave(gate);
-  if (huge && settings.huge_pages == HUGE_PAGES_ALWAYS)
+  if (!huge && !(huge = map_block(size, alignment)))
+    return NULL;
+  *zeroed = huge->clean;
+  huge->owner = owner;
+  huge->entry = NULL;
+  huge->is_region = huge->hidden = !list;
+  if (settings.huge_pages == HUGE_PAGES_ALWAYS)
     os_wish_huge_pages(huge_start(huge), size, true);
+  LOCKED(&huge_lock);
+  enter_tree(huge);
+  list_enter(huge, list);
   return huge;
 }
 
@@ -315,7 +299,7 @@ bool huge_resize(huge_t *huge, size_t size, bool may_move)
   size_t had = huge_size(huge);
   if (size == had)
     return true;
-  lock_t *gate = gate_enter(GATE_SYSTEM);
+  INSIDE_GATE(GATE_SYSTEM);
   lock_acquire(&huge_lock);
   leave_tree(huge);
   lock_release(&huge_lock);
@@ -324,7 +308,6 @@ bool huge_resize(huge_t *huge, size_t size, bool may_move)
   lock_acquire(&huge_lock);
   enter_tree(huge);
   lock_release(&huge_lock);
-  gate_leave(gate);
   if (size < had && (done || purged || os_purge(huge_start(huge) + size, had - size)))
     count_huge_purged(had - size);
   return done || size < had;
@@ -334,36 +317,31 @@ bool huge_resize(huge_t *huge, size_t size, bool may_move)
 
 huge_standalone_t *huge_standalone_record(void)
 {
-  lock_acquire(&huge_lock);
-  huge_standalone_t *of = huge_standalone_record_take();
-  lock_release(&huge_lock);
-  return of;
+  LOCKED(&huge_lock);
+  return huge_standalone_record_take();
 }
 
 void huge_standalone_enter(huge_t *huge, void *owner, huge_t **list)
 {
   huge->owner = owner;
-  lock_acquire(&huge_lock);
+  LOCKED(&huge_lock);
   range_insert(&huge_ranges, &huge->range);
   count_bytes(&standalone_bytes, huge_size(huge));
   list_enter(huge, list);
-  lock_release(&huge_lock);
 }
 
 void huge_standalone_end(huge_t *huge)
 {
-  lock_acquire(&huge_lock);
+  LOCKED(&huge_lock);
   huge_record_give(huge);
-  lock_release(&huge_lock);
 }
 
 /* ---- queries ---- */
 
 void huge_hide(huge_t *huge, bool hide)
 {
-  lock_acquire(&huge_lock);
+  LOCKED(&huge_lock);
   huge->hidden = hide;
-  lock_release(&huge_lock);
 }
 
 /* The tree has left ranges too, so callers test the owner. */
@@ -375,31 +353,29 @@ static huge_t *find_live(const void *address)
 
 void huge_standalone_note(const void *block, uint8_t kind, uint32_t site)
 {
-  lock_acquire(&huge_lock);
+  LOCKED(&huge_lock);
   huge_t *huge = find_live(block);
   if (huge && huge->is_standalone && huge_block(huge) == block) {
     standalone_of(huge)->kind = kind;
     standalone_of(huge)->site = site;
   }
-  lock_release(&huge_lock);
 }
 
 bool huge_note_entry(const void *block, void *entry, void **before)
 {
-  lock_acquire(&huge_lock);
+  LOCKED(&huge_lock);
   huge_t *huge = find_live(block);
   bool live = huge && huge->owner && huge_block(huge) == block;
   if (live) {
     *before = huge->entry;
     huge->entry = entry;
   }
-  lock_release(&huge_lock);
   return live;
 }
 
 huge_t *huge_standalone_leave(const void *block)
 {
-  lock_acquire(&huge_lock);
+  LOCKED(&huge_lock);
   huge_t *huge = find_live(block);
   if (huge && (!huge->owner || !huge->is_standalone || huge_block(huge) != block))
     huge = NULL;
@@ -408,29 +384,26 @@ huge_t *huge_standalone_leave(const void *block)
     count_bytes(&standalone_bytes, -huge_size(huge));
     list_leave(huge);
   }
-  lock_release(&huge_lock);
   return huge;
 }
 
 /* A left range has no owner, and a hidden one is an unfinished region: neither is a live block. */
 bool huge_ask(const void *address, huge_ask_fn *ask, void *context)
 {
-  lock_acquire(&huge_lock);
+  LOCKED(&huge_lock);
   huge_t *huge = find_live(address);
   bool live = huge && huge->owner && !huge->hidden;
   if (live)
     ask(huge, context);
-  lock_release(&huge_lock);
   return live;
 }
 
 /* The tree has the blocks of all heaps, so it skips those of others. */
 huge_t *huge_next(const void *owner, const void *from)
 {
-  lock_acquire(&huge_lock);
+  LOCKED(&huge_lock);
   range_t *range = range_at_or_above(huge_ranges, (uintptr_t)from);
   while (range && (huge_of(range)->owner != owner || huge_of(range)->is_region))
     range = range_at_or_above(huge_ranges, range->start + 1);
-  lock_release(&huge_lock);
   return range ? huge_of(range) : NULL;
 }

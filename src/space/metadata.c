@@ -295,11 +295,10 @@ void *metadata_take(size_t size, size_t alignment)
   if (size > PTRDIFF_MAX / 2)
     return NULL;
   size = rounded(size);
-  lock_acquire(&metadata_lock);
+  LOCKED(&metadata_lock);
   void *record = take_or_grow(size, max_size(alignment, METADATA_ALIGNMENT));
   if (record)
     add_to(&taken, size);
-  lock_release(&metadata_lock);
   return record;
 }
 
@@ -425,11 +424,10 @@ size_t metadata_trim(void)
 
 bool metadata_begin_tick(size_t epochs)
 {
-  lock_acquire(&metadata_lock);
+  LOCKED(&metadata_lock);
   size_t unneeded = low_water_tick(&low_dirty, dirty / os_page_size(), epochs) * os_page_size();
   pass = (metadata_pass_t){.left = unneeded >= PURGE_LEAST ? unneeded : 0};
   __atomic_store_n(&refused, false, __ATOMIC_RELAXED);
-  lock_release(&metadata_lock);
   return unneeded >= PURGE_LEAST;
 }
 

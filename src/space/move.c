@@ -19,14 +19,13 @@ static void give_unmapped(run_t *run)
 {
   arena_t *arena = arena_of(&space_of_process, run->start);
   size_t at = (size_t)(run - arena->runs), units = run->units;
-  lock_acquire(&space_of_process.lock);
+  LOCKED(&space_of_process.lock);
   arena_set_start(arena, at, false);
   run_become(run, RUN_NONE, NULL);
   arena_give_unmapped(arena, at, at + units);
   space_of_process.used_units -= units;
   space_note_change(&space_of_process);
   space_note_longest(arena);
-  lock_release(&space_of_process.lock);
 }
 
 static bool is_written(const char *page)
@@ -110,8 +109,6 @@ bool space_may_move(const run_t *run, size_t units)
 /* The gate holds off forks while both runs have units. */
 run_t *space_move(run_t *run, size_t units, bool wipes)
 {
-  lock_t *gate = gate_enter(GATE_SYSTEM);
-  run_t *place = move_to(run, units, wipes);
-  gate_leave(gate);
-  return place;
+  INSIDE_GATE(GATE_SYSTEM);
+  return move_to(run, units, wipes);
 }

@@ -137,10 +137,8 @@ static size_t go_on(space_t *space, purge_pass_t *pass, size_t ranges, size_t un
  * trims at each failing request, and a pass visits every page of every arena. */
 static bool is_trimmed(space_t *space)
 {
-  lock_acquire(&space->lock);
-  bool trimmed = space->trimmed_at == 1 + space->changes + arena_maps();
-  lock_release(&space->lock);
-  return trimmed;
+  LOCKED(&space->lock);
+  return space->trimmed_at == 1 + space->changes + arena_maps();
 }
 
 /* The gate comes first: a fork in the middle would leave the child units that are neither free nor in a run. */
@@ -149,16 +147,14 @@ static size_t purge_until(space_t *space, size_t keep, bool trims)
   purge_pass_t pass;
   if (trims && is_trimmed(space))
     return 0;
-  lock_t *gate = gate_enter(GATE_SYSTEM);
-  lock_acquire(&space->lock);
+  INSIDE_GATE(GATE_SYSTEM);
+  LOCKED(&space->lock);
   begin_pass(space, &pass, keep, SIZE_MAX);
   pass.trims = trims;
   uint64_t before = 1 + space->changes + arena_maps();
   size_t purged = go_on(space, &pass, SIZE_MAX, SIZE_MAX);
   if (trims) /* other threads may have given units back meanwhile */
     space->trimmed_at = pass.refused || space->dirty_units ? 0 : before + pass.changes;
-  lock_release(&space->lock);
-  gate_leave(gate);
   return purged << UNIT_LOG2;
 }
 
@@ -167,11 +163,9 @@ void space_purge_step(space_t *space, size_t steps)
 {
   if (!space->own_arena && metadata_purge_step(steps * STEP_RANGES))
     return;
-  lock_t *gate = gate_enter(GATE_SYSTEM);
-  lock_acquire(&space->lock);
+  INSIDE_GATE(GATE_SYSTEM);
+  LOCKED(&space->lock);
   go_on(space, &space->pass, steps * STEP_RANGES, steps * STEP_UNITS);
-  lock_release(&space->lock);
-  gate_leave(gate);
 }
 
 size_t space_purge(space_t *space, size_t keep) { return space->purgeable ? purge_until(space, keep >> UNIT_LOG2, !keep) : 0; }
@@ -184,9 +178,8 @@ bool space_purge_inside(space_t *space, char *from, char *to)
   huge_pages_split(arena_of(space, from), from, to);
   if (!os_purge(from, (size_t)(to - from)))
     return false;
-  lock_acquire(&space->lock);
+  LOCKED(&space->lock);
   space->purged_bytes += (size_t)(to - from);
-  lock_release(&space->lock);
   return true;
 }
 
@@ -224,14 +217,13 @@ static size_t epochs_passed(const space_t *space, uint64_t now_ms)
 
 NOINLINE static bool end_epoch(space_t *space, uint64_t now_ms)
 {
-  lock_acquire(&space->lock);
+  LOCKED(&space->lock);
   size_t epochs = epochs_passed(space, now_ms);
   if (epochs) {
     __atomic_store_n(&space->epoch_ms, now_ms, __ATOMIC_RELAXED);
     space->purge_failed = false;
     begin_tick(space, epochs);
   }
-  lock_release(&space->lock);
   return epochs != 0;
 }
 
@@ -245,11 +237,9 @@ void space_tick_region(space_t *space, uint64_t now_ms)
 {
   if (!space_tick(space, now_ms) || !space_purge_is_under_way(space))
     return;
-  lock_t *gate = gate_enter(GATE_SYSTEM);
-  lock_acquire(&space->lock);
+  INSIDE_GATE(GATE_SYSTEM);
+  LOCKED(&space->lock);
   go_on(space, &space->pass, SIZE_MAX, SIZE_MAX);
-  lock_release(&space->lock);
-  gate_leave(gate);
 }
 
 bool space_has_left(space_t *space)

@@ -34,7 +34,7 @@ static size_t slots_for(bool region)
 static size_t reserve_slots(size_t count, bool region)
 {
   size_t first = 0, most = slots_for(region);
-  lock_acquire(&space_slots_lock);
+  LOCKED(&space_slots_lock);
   for (size_t i = 0; i < most && i < first + count; i++)
     if (__atomic_load_n(&space_slots[i], __ATOMIC_ACQUIRE)) /* a region that ends empties its slots without the lock */
       first = i + 1;
@@ -42,7 +42,6 @@ static size_t reserve_slots(size_t count, bool region)
   bool found = count <= most && first <= most - count && window_open(first + count);
   if (found)
     slots_set(first, count, SLOT_RESERVED);
-  lock_release(&space_slots_lock);
   return found ? first : SLOTS_MOST;
 }
 
@@ -78,7 +77,7 @@ size_t space_destroy_left(void)
 {
   if (!space_left_bytes())
     return 0;
-  lock_acquire(&space_slots_lock);
+  LOCKED(&space_slots_lock);
   arena_t *arena = left_first;
   size_t before = left_bytes;
   left_first = NULL;
@@ -87,18 +86,15 @@ size_t space_destroy_left(void)
     next = arena->next_left;
     slots_destroy_arena(arena);
   }
-  size_t unmapped = before - left_bytes;
-  lock_release(&space_slots_lock);
-  return unmapped;
+  return before - left_bytes;
 }
 
 size_t space_left_mapped(void)
 {
   size_t bytes = 0;
-  lock_acquire(&space_slots_lock);
+  LOCKED(&space_slots_lock);
   for (const arena_t *arena = left_first; arena; arena = arena->next_left)
     bytes += arena_mapped_bytes(arena);
-  lock_release(&space_slots_lock);
   return bytes;
 }
 
@@ -111,12 +107,11 @@ static taken_t create_at(struct space *space, size_t slot, size_t count, size_t 
   taken_t made = arena_create(space, slot, units, arena), taken = made == TAKEN && units ? arena_commit_all(*arena) : made;
   if (taken == TAKEN)
     return TAKEN;
-  lock_acquire(&space_slots_lock);
+  LOCKED(&space_slots_lock);
   if (made == TAKEN)
     slots_destroy_arena(*arena);
   if (taken == NO_ROOM || made != TAKEN)
     slots_set(slot, count, taken == NO_ROOM ? SLOT_RESERVED : NULL);
-  lock_release(&space_slots_lock);
   return taken;
 }
 

@@ -107,9 +107,8 @@ void space_destroy_slots(space_t *space)
   space_hide_slots(space);
   space->own_arena->dirty_count = space->own_arena->committed; /* it may have been prefaulted */
   arena_purge_to_end(space->own_arena);                        /* without the lock */
-  lock_acquire(&space_slots_lock);
+  LOCKED(&space_slots_lock);
   slots_destroy_arena(space->own_arena);
-  lock_release(&space_slots_lock);
 }
 
 /* ---- taking runs ---- */
@@ -143,13 +142,12 @@ static run_t *take_units(space_t *space, size_t units, size_t alignment, bool fi
 {
   if (units > (space->own_arena ? space->own_arena->unit_count : LONGEST_GROWN_UNITS) || alignment > LONGEST_RUN_UNITS)
     return NULL;
-  lock_acquire(&space->lock);
+  LOCKED(&space->lock);
   run_t *run = space_search(space, units, alignment);
   if (!run)
     note_refused(space, units, alignment);
   if (run && (filled || unlikely(space->opens_pages)))
     tell_huge_pages(space, run, filled);
-  lock_release(&space->lock);
   return run;
 }
 
@@ -201,7 +199,7 @@ bool space_lengthen(space_t *space, run_t *run, size_t units)
   space = arena->space;
   past_t past;
   size_t had = run->units;
-  lock_acquire(&space->lock);
+  LOCKED(&space->lock);
   bool longer = (space->own_arena || units <= space_longest_grown()) && arena_lengthen(arena, run, units, &past);
   if (longer) {
     space_count_taken(space, units - had, past);
@@ -209,7 +207,6 @@ bool space_lengthen(space_t *space, run_t *run, size_t units)
       huge_pages_close_for(arena, run);
   }
   space_note_longest(arena);
-  lock_release(&space->lock);
   return longer;
 }
 
@@ -289,12 +286,11 @@ void space_note_fork(void)
 /* A prepaid region counts as held from its creation, so its free units count whether they hold memory or not. */
 space_figures_t space_figures(space_t *space)
 {
-  lock_acquire(&space->lock);
+  LOCKED(&space->lock);
   size_t unused_units = space->prepaid ? space->own_arena->unit_count - space->used_units : 0;
   space_figures_t f = {.dirty_bytes = space->dirty_units << UNIT_LOG2,
                        .unused_bytes = unused_units << UNIT_LOG2,
                        .purged_bytes = space->purged_bytes};
-  lock_release(&space->lock);
   return f;
 }
 
@@ -302,7 +298,7 @@ space_figures_t space_figures(space_t *space)
 arena_figures_t space_arena_figures(void)
 {
   arena_figures_t f = {.record_bytes = window_map_bytes(), .mapped_bytes = window_map_bytes()};
-  lock_acquire(&space_of_process.lock);
+  LOCKED(&space_of_process.lock);
   for (size_t slot = 0; slot < window_slots_open(); slot++) {
     const arena_t *arena = space_arena_at(slot);
     if (!arena || arena->space != &space_of_process)
@@ -312,7 +308,6 @@ arena_figures_t space_arena_figures(void)
     for (size_t page = 0; page < HUGE_PAGES_MOST; page++)
       f.advised_bytes += huge_pages_may_be(arena, page) ? (size_t)HUGE_PAGE_UNITS << UNIT_LOG2 : 0;
   }
-  lock_release(&space_of_process.lock);
   return f;
 }
 
@@ -321,11 +316,10 @@ static arena_t *arena_around(const void *address) { return space_arena_at(window
 /* The lock keeps the run unchanged while `ask` reads it. */
 static bool ask_arena(arena_t *arena, const void *address, run_ask_fn *ask, void *context)
 {
-  lock_acquire(&arena->space->lock);
+  LOCKED(&arena->space->lock);
   run_t *run = arena_find(arena, address);
   if (run)
     ask(run, context);
-  lock_release(&arena->space->lock);
   return run != NULL;
 }
 
@@ -352,10 +346,8 @@ run_t *space_find(const void *address)
 /* The record of an ended run changes when its units are taken again, so it is read under the lock too. */
 static bool had_run(const arena_t *arena, const void *address)
 {
-  lock_acquire(&arena->space->lock);
-  bool had = arena_had_run(arena, address);
-  lock_release(&arena->space->lock);
-  return had;
+  LOCKED(&arena->space->lock);
+  return arena_had_run(arena, address);
 }
 
 bool space_had_run(const void *address)
@@ -390,8 +382,6 @@ static bool next_in_slots(const char *from, run_wanted_fn *wanted, void *context
 
 bool space_next_run(space_t *space, const void *from, run_wanted_fn *wanted, void *context)
 {
-  lock_acquire(&space->lock);
-  bool found = space->own_arena ? next_in(space->own_arena, from, wanted, context) : next_in_slots(from, wanted, context);
-  lock_release(&space->lock);
-  return found;
+  LOCKED(&space->lock);
+  return space->own_arena ? next_in(space->own_arena, from, wanted, context) : next_in_slots(from, wanted, context);
 }

@@ -35,11 +35,10 @@ static void empty_slot(thread_t *thread, const struct pool_heap *heap)
 /* The lock is needed because a thread that has claimed a cache may empty its slot at the same time. */
 void thread_empty_slots(thread_t *thread)
 {
-  lock_acquire(&threads_lock);
+  LOCKED(&threads_lock);
   for (size_t i = 0; i < CACHE_SLOTS; i++)
     if (thread->heap_at[i])
       store_slot(thread, i, NOT_A_HEAP);
-  lock_release(&threads_lock);
 }
 
 /* ---- the caches of a thread, under threads_lock ---- */
@@ -192,16 +191,15 @@ void thread_forget_caches(thread_t *thread)
 
 void thread_begin_tick(thread_t *thread)
 {
-  lock_acquire(&threads_lock);
+  LOCKED(&threads_lock);
   thread->due_left = thread->due_count;
-  lock_release(&threads_lock);
 }
 
 /* Heaps destroyed since the tick began have taken their caches, so `due_left` may exceed the list. A cache that still has
  * magazines becomes due again, behind all others. */
 void thread_tick_caches(thread_t *thread, unsigned most, threads_visit_fn *tick)
 {
-  lock_acquire(&threads_lock);
+  LOCKED(&threads_lock);
   thread->due_left = (uint32_t)min_size(thread->due_left, thread->due_count);
   for (; most && thread->due_left; most--, thread->due_left--) {
     heap_cache_t *cache = thread->due_first;
@@ -210,7 +208,6 @@ void thread_tick_caches(thread_t *thread, unsigned most, threads_visit_fn *tick)
     if (magazines_any(&cache->magazines))
       due_cache_enter(thread, cache);
   }
-  lock_release(&threads_lock);
 }
 
 /* ---- entering a cache ---- */
@@ -235,7 +232,7 @@ static bool make_magazines(thread_t *thread, struct pool_heap *heap)
   cache->heap = heap;
   cache->owner = thread;
   magazines_init(&cache->magazines, &cache->cache, thread->number, &thread->allowance, true);
-  lock_acquire(&threads_lock);
+  LOCKED(&threads_lock);
   bool room = widen_chains(thread);
   if (room) {
     chain_enter(thread, cache);
@@ -245,7 +242,6 @@ static bool make_magazines(thread_t *thread, struct pool_heap *heap)
     cache->next = unused_caches;
     unused_caches = cache;
   }
-  lock_release(&threads_lock);
   return room;
 }
 
@@ -267,7 +263,7 @@ static heap_cache_t *enter_slot(thread_t *thread, const struct pool_heap *heap)
  * before, because a claiming thread waits under the lock until it is not. */
 static heap_cache_t *enter_chain(thread_t *thread, struct pool_heap *heap, bool in_slot, reach_list_t *reach)
 {
-  lock_acquire(&threads_lock);
+  LOCKED(&threads_lock);
   heap_cache_t *cache = find_cache(thread, heap);
   if (cache && in_slot) {
     thread->cache_at[cache_slot_of(heap)] = &cache->cache;
@@ -280,7 +276,6 @@ static heap_cache_t *enter_chain(thread_t *thread, struct pool_heap *heap, bool 
     due_cache_enter(thread, cache);
   if (cache)
     thread_set_busy(thread);
-  lock_release(&threads_lock);
   return cache;
 }
 
@@ -318,7 +313,7 @@ void threads_reach(reach_list_t *reach, threads_visit_fn *flush)
   claim_t *claims = NULL;
   if (os_single_threaded() || !threads_can_be_reached || !__atomic_load_n(&reach->first, __ATOMIC_RELAXED))
     return;
-  lock_acquire(&threads_lock);
+  LOCKED(&threads_lock);
   for (heap_cache_t *cache = reach->first, *next; cache; cache = next) {
     next = cache->reach_next;
     /* A lost thread may have been exchanging its magazines, so they are never flushed. */
@@ -328,7 +323,6 @@ void threads_reach(reach_list_t *reach, threads_visit_fn *flush)
       claim(&claims, cache);
   }
   flush_claimed(claims, flush);
-  lock_release(&threads_lock);
 }
 
 /* ---- unused caches ---- */

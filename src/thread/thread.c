@@ -71,12 +71,11 @@ static thread_t *thread_record_take(void)
 /* The list has the record before the thread uses it (T1). */
 static void live_enter(thread_t *thread)
 {
-  lock_acquire(&threads_lock);
+  LOCKED(&threads_lock);
   LIST_PUSH(live, thread, next, previous);
   count++;
   count_threads();
   allowance_begin(&thread->allowance);
-  lock_release(&threads_lock);
 }
 
 static void live_leave(thread_t *thread)
@@ -181,14 +180,13 @@ thread_t *thread_current_to_free(void)
 static void move_cache(thread_t *thread, cache_t *to)
 {
   cache_t *from = thread->default_magazines.cache;
-  lock_acquire(&threads_lock);
+  LOCKED(&threads_lock);
   if (from != to)
     for (unsigned c = 0; c <= CLASS_CACHED; c++) {
       OWNER_STORE(to->of[c].top, from->of[c].top);
       OWNER_STORE(to->of[c].below, from->of[c].below);
     }
   __atomic_store_n(&thread->default_magazines.cache, to, __ATOMIC_RELAXED);
-  lock_release(&threads_lock);
 }
 
 bool thread_start_counting(thread_t *thread, uint32_t profile)
@@ -227,28 +225,24 @@ void thread_forget_own(void)
 
 void threads_visit(struct pool_heap *heap, bool forget, threads_visit_fn *visit)
 {
-  lock_acquire(&threads_lock);
+  LOCKED(&threads_lock);
   for (thread_t *thread = live; thread; thread = thread->next)
     thread_visit_cache(thread, heap, forget, visit);
-  lock_release(&threads_lock);
 }
 
 bool threads_reach_unused(unsigned looks, threads_visit_fn *flush)
 {
   if (!threads_can_be_reached)
     return false;
-  lock_acquire(&threads_lock);
-  bool left = threads_reach_unused_of(live, looks, flush);
-  lock_release(&threads_lock);
-  return left;
+  LOCKED(&threads_lock);
+  return threads_reach_unused_of(live, looks, flush);
 }
 
 void threads_drop_lost(struct pool_heap *heap, bool forget)
 {
-  lock_acquire(&threads_lock);
+  LOCKED(&threads_lock);
   for (thread_t *thread = lost; thread; thread = thread->next)
     thread_drop_cache(thread, heap, forget);
-  lock_release(&threads_lock);
 }
 
 thread_t *threads_first(void) { return live; }
