@@ -5,10 +5,10 @@
 #include "base/text.h"
 #include "os/os.h"
 
-/* Weak, so that the malloc library can replace the names. */
-__attribute__((weak)) const char fatal_free_call[FATAL_CALL_SIZE] = "pool_free";
-__attribute__((weak)) const char fatal_alloc_call[FATAL_CALL_SIZE] = "pool_alloc";
-__attribute__((weak)) const char fatal_calloc_call[FATAL_CALL_SIZE] = "pool_calloc";
+/* The malloc library replaces the names. */
+REPLACEABLE const char fatal_free_call[FATAL_CALL_SIZE] = "pool_free";
+REPLACEABLE const char fatal_alloc_call[FATAL_CALL_SIZE] = "pool_alloc";
+REPLACEABLE const char fatal_calloc_call[FATAL_CALL_SIZE] = "pool_calloc";
 
 void (*fatal_before_abort)(void);
 const char *(*fatal_heap_name)(const struct pool_heap *heap);

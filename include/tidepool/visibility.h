@@ -3,7 +3,12 @@
 #ifndef TIDEPOOL_VISIBILITY_H
 #define TIDEPOOL_VISIBILITY_H
 
+/* A DLL exports the functions that a list names. */
+#ifdef _WIN32
+#define POOL_API
+#else
 #define POOL_API __attribute__((visibility("default")))
+#endif
 
 /* A function that the header defines, so that the size of a struct is the one that the caller was compiled with. It is always
  * inline, so that messages name the caller as the place of the call. */

@@ -12,7 +12,6 @@
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define NOINLINE    __attribute__((noinline))
-#define INTERNAL    __attribute__((visibility("hidden"))) /* for variables of hot paths: accessed without the GOT */
 #define COLD        __attribute__((noinline, cold))
 
 /* Marks a rare step of a fast path in a header, with NOINLINE or COLD. Each file has its own copy, so the compiler knows which
@@ -33,8 +32,15 @@ static inline bool is_power_of_two(size_t n) { return n && !(n & (n - 1)); }
 static inline size_t round_up(size_t n, size_t to) { return (n + to - 1) & ~(to - 1); }
 static inline size_t round_down(size_t n, size_t to) { return n & ~(to - 1); }
 
-/* Returns the position of the highest set bit; n is not 0. */
-static inline unsigned log2_floor(size_t n) { return ADDRESS_BITS - 1 - (unsigned)__builtin_clzl(n); }
+/* Return the position of the highest and of the lowest set bit; n is not 0. A long is shorter than an address on Windows. */
+static inline unsigned log2_floor(size_t n)
+{
+  return ADDRESS_BITS - 1 - (unsigned)(ADDRESS_BITS > 32 ? __builtin_clzll(n) : __builtin_clz((unsigned)n));
+}
+static inline unsigned lowest_of_size(size_t n)
+{
+  return (unsigned)(ADDRESS_BITS > 32 ? __builtin_ctzll(n) : __builtin_ctz((unsigned)n));
+}
 
 static inline size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 static inline size_t max_size(size_t a, size_t b) { return a > b ? a : b; }

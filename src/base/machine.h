@@ -27,8 +27,7 @@ enum {
 };
 #endif
 
-_Static_assert(sizeof(void *) * 8 == ADDRESS_BITS && sizeof(size_t) == sizeof(void *) && sizeof(long) == sizeof(void *),
-               "addresses, sizes and long have one length: __builtin_clzl() takes a size");
+_Static_assert(sizeof(void *) * 8 == ADDRESS_BITS && sizeof(size_t) == sizeof(void *), "addresses and sizes have one length");
 
 /* A function that ends with a tail call keeps the return address of the program's call, which names the allocation site. A tail
  * call must not need more stack arguments than its caller has. 32-bit machines pass few arguments in registers; a function with
@@ -37,6 +36,16 @@ _Static_assert(sizeof(void *) * 8 == ADDRESS_BITS && sizeof(size_t) == sizeof(vo
 #define BY_REGISTER __attribute__((regparm(3)))
 #else
 #define BY_REGISTER
+#endif
+
+/* INTERNAL is for variables of hot paths: accessed without the GOT. A program may define what is REPLACEABLE. Windows has
+ * another format of object files, in which modules share the names that a list has, and no other. */
+#ifdef __ELF__
+#define INTERNAL    __attribute__((visibility("hidden")))
+#define REPLACEABLE __attribute__((weak))
+#else
+#define INTERNAL
+#define REPLACEABLE
 #endif
 
 #endif

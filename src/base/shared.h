@@ -7,11 +7,12 @@
 #define BASE_SHARED_H
 
 #include "base/features.h"
+#include "base/machine.h"
 #include <stdbool.h>
 #include <string.h>
 
-/* This header is below bits.h, so it cannot use INTERNAL, COLD and unlikely(). */
-extern __attribute__((visibility("hidden"))) bool shared_by_loops; /* set before a second thread starts */
+/* This header is below bits.h, so it cannot use COLD and unlikely(). */
+extern INTERNAL bool shared_by_loops; /* set before a second thread starts */
 
 __attribute__((noinline, cold)) void shared_fill_by_loop(void *start, int byte, size_t size);
 

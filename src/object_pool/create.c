@@ -148,7 +148,7 @@ static void set_geometry(object_pool_t *pool, const object_pool_options_t *o)
   pool->object_size = o->object_size;
   pool->alignment = alignment_of(o);
   pool->stride = stride_of(o);
-  pool->shift = (uint32_t)__builtin_ctzl(pool->stride);
+  pool->shift = lowest_of_size(pool->stride);
   pool->inverse = inverse_of_odd(pool->stride >> pool->shift);
 }
 
