@@ -21,7 +21,7 @@ LAYERS = [
             "linux_threads", "linux_processors", "embedded"]),
     ("", ["misuse", "option", "size_class"]),
     ("space", ["class_map", "sleeper", "refusals", "budget", "gate", "step_budget", "metadata", "run", "arena", "huge_pages",
-               "units", "slots", "space", "search", "purge", "move", "huge_range", "huge"]),
+               "units", "slots", "space", "search", "purge", "move", "huge"]),
     ("bin", ["slab", "magazine", "depot", "types", "due", "slabs", "slab_sizes", "bin", "ask"]),
     ("thread", ["claim", "allowance", "magazines", "readers", "types", "caches", "thread"]),
     ("heap", ["types", "debug_hooks", "heap", "life", "invalid", "invalid_place", "granular",

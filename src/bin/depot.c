@@ -12,12 +12,11 @@ enum {
 
 /* ---- empty magazines ---- */
 
-/* Protects the magazines of ended bins, and new ones. */
+/* Protects the magazines of no bin: those of ended ones, and new ones. They are linked as those of a depot are. */
 lock_t bin_magazines_lock;
-static void **ownerless;
 
 /* Eight magazines share a page. Taken one by one, each would occupy a page, because no freed record has their alignment. */
-static metadata_kind_t fresh_magazines = {.size = MAGAZINE_BYTES, .alignment = MAGAZINE_BYTES};
+static metadata_kind_t magazine_records = {.size = MAGAZINE_BYTES, .alignment = MAGAZINE_BYTES};
 
 /* For words that are written under the depot's lock, or by several threads at once, and read without it. */
 #define LOAD(place)         __atomic_load_n(&(place), __ATOMIC_RELAXED)
@@ -27,12 +26,7 @@ static metadata_kind_t fresh_magazines = {.size = MAGAZINE_BYTES, .alignment = M
 static void **magazine_take(void)
 {
   LOCKED(&bin_magazines_lock);
-  void **magazine = ownerless;
-  if (magazine)
-    ownerless = magazine_below(magazine);
-  else
-    magazine = metadata_take_kind(&fresh_magazines);
-  return magazine;
+  return metadata_take_kind(&magazine_records);
 }
 
 /* Hands over a whole list, so the lock is taken once for each depot. */
@@ -40,12 +34,11 @@ static void magazines_disown(void **magazine)
 {
   if (!magazine)
     return;
-  void **last = magazine;
-  while (magazine_below(last))
-    last = magazine_below(last);
   LOCKED(&bin_magazines_lock);
-  magazine_link(last, ownerless, 0);
-  ownerless = magazine;
+  for (void **below; magazine; magazine = below) {
+    below = magazine_below(magazine);
+    metadata_give_kind(&magazine_records, magazine);
+  }
 }
 
 static void put_empty(depot_t *depot, void **magazine)

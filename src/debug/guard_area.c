@@ -4,7 +4,7 @@
  * Closed pages merge into one mapping with their neighbours: freed blocks cost only addresses. */
 #include "debug/guard_area.h"
 #include "size_class.h"
-#include "space/huge_range.h"
+#include "space/huge.h"
 
 enum {
   SHARE_OF_LIMIT = 8,   /* largest part of a limit on address space that the area takes */

@@ -60,24 +60,25 @@ static bool set_classes(heap_t *heap, const pool_heap_options_t *o)
 
 /* ---- records of heaps ---- */
 
-/* The lists of unused records are under heaps_lock. Records are reused, but only for heaps, so a pointer to a destroyed heap
- * leads to a record whose mark tells. Records to be locked in memory have pages of their own. */
-static heap_t *unused_heaps[2];
+/* Under heaps_lock. A pointer to a destroyed heap leads to a record whose mark tells. Records to be locked in memory have pages
+ * of their own. */
+static metadata_kind_t heap_records = {
+  .size = sizeof(heap_t), .alignment = (size_t)1 << HEAP_ALIGNMENT_LOG2, .link = offsetof(heap_t, next)};
+static metadata_kind_t heap_pages = {.link = offsetof(heap_t, next)};
 
-static metadata_kind_t heap_records = {.size = sizeof(heap_t), .alignment = (size_t)1 << HEAP_ALIGNMENT_LOG2};
-
-static heap_t *record_of_own_page(void) { return metadata_take(round_up(sizeof(heap_t), os_page_size()), os_page_size()); }
-
-/* A reused record keeps its kind: one with its own page serves only heaps that need one. */
-static heap_t *heap_record_take(bool own_page)
+static metadata_kind_t *records_for(unsigned flags)
 {
-  lock_acquire(&heaps_lock);
-  heap_t *heap = unused_heaps[own_page];
-  if (heap)
-    unused_heaps[own_page] = heap->next;
-  else
-    heap = own_page ? record_of_own_page() : metadata_take_kind(&heap_records);
-  lock_release(&heaps_lock);
+  if (likely(!(flags & HEAP_REAL_TIME)))
+    return &heap_records;
+  heap_pages.alignment = os_page_size();
+  heap_pages.size = round_up(sizeof(heap_t), os_page_size());
+  return &heap_pages;
+}
+
+static heap_t *heap_record_take(unsigned flags)
+{
+  LOCKED(&heaps_lock);
+  heap_t *heap = metadata_take_kind(records_for(flags));
   if (heap)
     *heap = (heap_t){0};
   return heap;
@@ -86,9 +87,7 @@ static heap_t *heap_record_take(bool own_page)
 static void heap_record_give(heap_t *heap)
 {
   LOCKED(&heaps_lock);
-  heap_t **unused = &unused_heaps[(heap->flags & HEAP_REAL_TIME) != 0];
-  heap->next = *unused;
-  *unused = heap;
+  metadata_give_kind(records_for(heap->flags), heap);
 }
 
 /* ---- the list of all heaps ---- */
@@ -196,7 +195,7 @@ static heap_t *create_of_system(const pool_heap_options_t *o)
 {
   bool has_region = region_is_wanted(o) && !blocks_are_malloced;
   region_plan_t plan = has_region ? region_plan(o) : region_no_plan(o);
-  heap_t *heap = heap_record_take(o->flags & HEAP_REAL_TIME);
+  heap_t *heap = heap_record_take(o->flags);
   if (!heap)
     return no_memory();
   heap->space = &space_of_process;

@@ -261,7 +261,7 @@ void large_wipe(const heap_t *heap, char *start, size_t size)
 /* If at most half of the run was dirty, writing all of it would fault in the clean half. */
 void large_clear_fresh(const heap_t *heap, char *block, size_t size)
 {
-  const arena_t *arena = size >= PURGED_LEAST ? space_arena_at(window_slot_of(block)) : NULL;
+  const arena_t *arena = size >= PURGED_LEAST ? space_arena_around(block) : NULL;
   const run_t *run = arena ? run_of(arena, block) : NULL;
   if (run && run->start == block && run->fresh <= run->units / 2)
     large_wipe(heap, block, size);
@@ -306,7 +306,7 @@ static bool claim_run(run_t *run)
  * the bits of a live block do not change. Descriptors beyond used_end may not be mapped and are not read. */
 static run_t *run_at(const void *block)
 {
-  const arena_t *arena = space_arena_at(window_slot_of(block));
+  const arena_t *arena = space_arena_around(block);
   if (!arena || arena->space != &space_of_process || (uintptr_t)block & (UNIT - 1))
     return NULL;
   size_t unit = unit_of(arena, block);
@@ -321,7 +321,7 @@ static run_t *run_at(const void *block)
 /* The caller owns the block, so nothing else changes its descriptor. */
 bool large_note_entry(void *block, void *entry)
 {
-  const arena_t *arena = space_arena_at(window_slot_of(block));
+  const arena_t *arena = space_arena_around(block);
   run_t *run = arena ? run_of(arena, block) : NULL;
   void *before = NULL;
   bool live = run ? run_kind(run) == RUN_LARGE && run->start == block : huge_note_entry(block, entry, &before);

@@ -167,7 +167,7 @@ static heap_t *heap_of_space(const space_t *space) { return CONTAINER_OF(space, 
 
 static heap_t *reserve_around(const void *address)
 {
-  const arena_t *arena = space_arena_at(window_slot_of(address));
+  const arena_t *arena = space_arena_around(address);
   bool inside = arena && arena->space != &space_of_process && unit_of(arena, address) < arena->unit_count;
   return inside ? heap_of_space(arena->space) : NULL;
 }
@@ -195,13 +195,13 @@ static void ask_granules(question_t *q, heap_t *heap)
 static inline void look(question_t *q, heap_t *guest)
 {
   q->region = guest;
-  if (!q->region && !space_ask(q->address, ask_run, q) && !huge_ask(q->address, ask_huge, q))
+  if (!q->region && !space_ask(space_arena_around(q->address), q->address, ask_run, q) && !huge_ask(q->address, ask_huge, q))
     q->region = reserve_around(q->address);
   heap_t *region = q->region;
   if (region && heap_has_granules(region))
     ask_granules(q, region);
-  else if (region && region->region.space.own_arena)
-    space_ask_own_arena(&region->region.space, q->address, ask_run, q);
+  else if (region)
+    space_ask(heap_own_arena(region), q->address, ask_run, q);
   if (q->at.bin && !q->at.bin->lock.solo)
     ask_slab(q);
   if (!q->at.heap)
@@ -318,8 +318,8 @@ static bool had_run_at(const heap_t *heap, const char *block)
 {
   const char *guarded = (uintptr_t)block > HEAD_FRONT ? block - HEAD_FRONT : block;
   if (heap && heap_own_arena(heap))
-    return space_had_run_own_arena(&((heap_t *)(uintptr_t)heap)->region.space, heap_is_headed(heap) ? guarded : block);
-  return space_had_run(block) || space_had_run(guarded);
+    return space_had_run(heap_own_arena(heap), heap_is_headed(heap) ? guarded : block);
+  return space_had_run(space_arena_around(block), block) || space_had_run(space_arena_around(guarded), guarded);
 }
 
 /* Chooses between the messages "freed" and "not a block". Heads, free blocks of slabs, and spares are evidence by themselves. A
@@ -390,7 +390,7 @@ located_t heap_locate_block(const heap_t *heap, const void *block, const char *c
 bool heap_has_cached_block(heap_t *heap, size_t size_class, const void *block)
 {
   bin_t *bin = published_bin(heap, (unsigned)size_class);
-  const arena_t *arena = space_arena_at(window_slot_of(block));
+  const arena_t *arena = space_arena_around(block);
   if (unlikely(!bin || !arena))
     return false;
   const run_t *run = run_of(arena, block);

@@ -126,7 +126,7 @@ void *dying_allocate(size_t size, size_t alignment)
 /* Reads the class map, or the descriptor of a run, without locks. Returns 0 if the size is not known. */
 size_t dying_usable_size(const void *block)
 {
-  const arena_t *arena = space_arena_at(window_slot_of(block));
+  const arena_t *arena = space_arena_around(block);
   size_t c = class_map_of(block);
   for (unsigned i = 0; i < DYING_BLOCKS; i++)
     if (dying_blocks[i].block == block)

@@ -21,11 +21,11 @@ lock_t object_caches_lock;
 
 static uint32_t never_used; /* the uses of a cache without a hot object: a put of it finds no live object */
 static word_t slots_taken[OBJECT_SLOTS / WORD_BITS];
-static object_stock_t *unused_stocks; /* under object_caches_lock, as the blocks below */
-/* Blocks are never freed. The first cache of a block, that of slot 0, stores its links: `hot` links all blocks, and `stock`
- * those without a thread. A block without a thread has no `uses`. */
+/* All this is under object_caches_lock. Blocks are never freed. The first cache of a block, that of slot 0, stores its links:
+ * `hot` links all blocks, and `stock` those without a thread. A block without a thread has no `uses`. */
 static object_cache_t *all_blocks, *unused_blocks;
-static metadata_kind_t stock_records = {.size = sizeof(object_stock_t), .alignment = METADATA_ALIGNMENT};
+static metadata_kind_t stock_records = {
+  .size = sizeof(object_stock_t), .alignment = METADATA_ALIGNMENT, .link = offsetof(object_stock_t, next)};
 
 /* caches_count() may read the cache at the same time, for the pool that had it before. */
 static void cache_reset(object_cache_t *cache)
@@ -165,13 +165,8 @@ static void stock_make(object_pool_t *pool, object_cache_t *cache)
   while (stock && stock->cache)
     stock = stock->next;
   bool is_new = !stock;
-  if (is_new) {
-    stock = unused_stocks;
-    if (stock)
-      unused_stocks = stock->next;
-    else
-      stock = metadata_take_kind(&stock_records);
-  }
+  if (is_new)
+    stock = metadata_take_kind(&stock_records);
   if (stock) {
     stock->most = (uint32_t)min_size(OBJECT_STOCK, pool->home->capacity / STOCK_PART);
     stock->pool = pool;
@@ -227,8 +222,7 @@ void caches_leave_pool(object_pool_t *pool)
     next = stock->next;
     if (stock->cache)
       cache_reset(stock->cache);
-    stock->next = unused_stocks;
-    unused_stocks = stock;
+    metadata_give_kind(&stock_records, stock);
   }
   pool->stocks = NULL;
   lock_release(&object_caches_lock);

@@ -76,9 +76,9 @@ static void end_record(object_pool_t *pool)
   pool->mark = pool->path = 0;
 }
 
-/* Pool records that are no blocks of a heap. They serve only later pools, so a stale pointer finds a record that says so. */
-static object_pool_t *unused_pools;                                                                     /* under heaps_lock */
-static metadata_kind_t pool_records = {.size = sizeof(object_pool_t), .alignment = METADATA_ALIGNMENT}; /* under heaps_lock */
+/* Pool records that are no blocks of a heap; under heaps_lock. A pointer to a destroyed pool finds a record that says so. */
+static metadata_kind_t pool_records = {
+  .size = sizeof(object_pool_t), .alignment = METADATA_ALIGNMENT, .link = offsetof(object_pool_t, next)};
 
 static object_pool_t *record_take_in_heap(const attempt_t *from)
 {
@@ -94,11 +94,7 @@ object_pool_t *registry_take_record(heap_t *heap, const attempt_t *from)
   if (!heap_has_records_outside(heap) || watch_keeps_records() || !heap_charge_record(heap, sizeof(object_pool_t)))
     return record_take_in_heap(from);
   lock_acquire(&heaps_lock);
-  object_pool_t *pool = unused_pools;
-  if (pool)
-    unused_pools = pool->next;
-  else
-    pool = metadata_take_kind(&pool_records);
+  object_pool_t *pool = metadata_take_kind(&pool_records);
   lock_release(&heaps_lock);
   if (pool)
     pool->is_outside = true;
@@ -110,8 +106,7 @@ object_pool_t *registry_take_record(heap_t *heap, const attempt_t *from)
 /* Keeps the record for the next pool, charged to no heap. Called under heaps_lock. */
 static void record_keep(heap_t *heap, object_pool_t *pool)
 {
-  pool->next = unused_pools;
-  unused_pools = pool;
+  metadata_give_kind(&pool_records, pool);
   heap_discharge_record(heap, sizeof *pool);
 }
 

@@ -2,9 +2,11 @@
  * System calls may be slow, so they are made without huge_lock. A block that is being taken, given or resized is in no tree
  * meanwhile, and the gate holds off forks. */
 #include "space/huge.h"
+#include "base/list.h"
 #include "option.h"
 #include "os/os.h"
 #include "space/gate.h"
+#include "space/metadata.h"
 #include "space/refusals.h"
 #include <string.h>
 
@@ -14,27 +16,44 @@ enum {
   RANGES_MOST = 32 << 10 /* half of the mappings that Linux allows a process */
 };
 
+lock_t huge_lock;
+range_t *huge_ranges;
+
 size_t huge_bytes(size_t size) { return round_up(size + !size, os_page_size()); }
+
+/* ---- records: those of ended ranges wait for the next ones, so that huge_give() never needs memory ---- */
+
+static metadata_kind_t records = {.size = sizeof(huge_t), .alignment = METADATA_ALIGNMENT, .link = offsetof(huge_t, older)};
+static metadata_kind_t standalone_records = {
+  .size = sizeof(huge_standalone_t), .alignment = METADATA_ALIGNMENT, .link = offsetof(huge_t, older)};
+
+static void record_give(huge_t *huge) { metadata_give_kind(huge->is_standalone ? &standalone_records : &records, huge); }
+
+/* Cuts the range behind `size` bytes and returns the rest, as clean as the whole and in no tree. Returns NULL, and does
+ * nothing, without memory for a record. */
+static huge_t *cut_range(huge_t *huge, size_t size)
+{
+  huge_t *rest = metadata_take_kind(&records);
+  if (!rest)
+    return NULL;
+  *rest = (huge_t){.range = {.start = huge->range.start + size, .size = huge->range.size - size}, .clean = huge->clean};
+  huge->range.size = size;
+  return rest;
+}
 
 /* ---- the lists of owners ---- */
 
-/* `link` points to the pointer to this block, so a block can leave without its owner's list head. A region is in no list. */
 static void list_enter(huge_t *huge, huge_t **list)
 {
-  huge->older = list ? *list : NULL;
-  huge->link = list;
-  if (huge->older)
-    huge->older->link = &huge->older;
+  huge->list = list;
   if (list)
-    *list = huge;
+    LIST_PUSH(*list, huge, older, newer);
 }
 
 static void list_leave(huge_t *huge)
 {
-  if (huge->link)
-    *huge->link = huge->older;
-  if (huge->older)
-    huge->older->link = huge->link;
+  if (huge->list)
+    LIST_REMOVE(*huge->list, huge, older, newer);
 }
 
 /* ---- the tree: live blocks, and left ranges ---- */
@@ -111,7 +130,7 @@ static void absorb(huge_t *huge, huge_t *other)
   left_leave(other);
   huge->range.start = min_size(huge->range.start, other->range.start);
   huge->range.size += other->range.size;
-  huge_record_give(other);
+  record_give(other);
 }
 
 static void left_enter(huge_t *huge)
@@ -152,7 +171,7 @@ static void end_unmapped(huge_t *huge, bool gone)
 {
   LOCKED(&huge_lock);
   if (gone)
-    huge_record_give(huge);
+    record_give(huge);
   else
     left_enter(huge);
 }
@@ -208,12 +227,12 @@ static huge_t *carve(huge_t *huge, size_t size, size_t alignment)
 {
   size_t gap = -huge->range.start & (alignment - 1);
   if (gap) {
-    huge_t *block = huge_cut(huge, gap);
+    huge_t *block = cut_range(huge, gap);
     left_enter(huge);
     huge = block;
   }
   if (huge && huge_size(huge) > size) {
-    huge_t *rest = huge_cut(huge, size);
+    huge_t *rest = cut_range(huge, size);
     left_enter(rest ? rest : huge);
     huge = rest ? huge : NULL;
   }
@@ -246,14 +265,14 @@ static bool map_new(huge_t *huge, size_t size, size_t alignment)
 static huge_t *map_block(size_t size, size_t alignment)
 {
   lock_acquire(&huge_lock);
-  huge_t *huge = huge_record_take();
+  huge_t *huge = metadata_take_kind(&records);
   lock_release(&huge_lock);
   if (!huge)
     return NULL;
   if (map_new(huge, size, alignment) || (unmap_left() && map_new(huge, size, alignment)))
     return huge;
   lock_acquire(&huge_lock);
-  huge_record_give(huge);
+  record_give(huge);
   lock_release(&huge_lock);
   return NULL;
 }
@@ -318,7 +337,10 @@ bool huge_resize(huge_t *huge, size_t size, bool may_move)
 huge_standalone_t *huge_standalone_record(void)
 {
   LOCKED(&huge_lock);
-  return huge_standalone_record_take();
+  huge_standalone_t *of = metadata_take_kind(&standalone_records);
+  if (of)
+    *of = (huge_standalone_t){.huge.is_standalone = true};
+  return of;
 }
 
 void huge_standalone_enter(huge_t *huge, void *owner, huge_t **list)
@@ -333,7 +355,7 @@ void huge_standalone_enter(huge_t *huge, void *owner, huge_t **list)
 void huge_standalone_end(huge_t *huge)
 {
   LOCKED(&huge_lock);
-  huge_record_give(huge);
+  record_give(huge);
 }
 
 /* ---- queries ---- */

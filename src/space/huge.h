@@ -7,7 +7,57 @@
 #ifndef HUGE_H
 #define HUGE_H
 
-#include "space/huge_range.h"
+#include "base/range_tree.h"
+#include "os/lock.h"
+#include <stddef.h>
+
+typedef struct huge {
+  range_t range;          /* start and size: whole pages, all the block's, except for a standalone block */
+  void *owner;            /* its heap; NULL for a left range */
+  bool is_region : 1;     /* the heap lives in it */
+  bool is_standalone : 1; /* the first field of a huge_standalone_t */
+  bool hidden;
+  bool clean;                 /* left ranges: reads as zero and holds no memory */
+  struct huge **list;         /* the list that it is in: its owner's, or that of left ranges; NULL: none, it is a region */
+  struct huge *older, *newer; /* in that list */
+  void *entry;                /* live: belongs to its owner; NULL if it is unset */
+} huge_t;
+
+/* A standalone block (heap/block_source.h). It has its own kind of record, which keeps those of mappings short. */
+typedef struct huge_standalone {
+  huge_t huge;
+  const struct block_source *source; /* the source of its memory */
+  size_t offset;                /* from the range to the caller's block: not an address, which a leak search would follow */
+  size_t asked;                 /* the size of the caller's block */
+  const struct os_stack *stack; /* during taking and giving: the call stack, if the source wants it */
+  uint8_t kind;                 /* belongs to the owner */
+  uint32_t site;                /* belongs to the owner: where it was allocated */
+} huge_standalone_t;
+
+extern lock_t huge_lock;
+
+static inline char *huge_start(const huge_t *huge) { return (char *)huge->range.start; }
+static inline size_t huge_size(const huge_t *huge) { return huge->range.size; }
+static inline huge_standalone_t *standalone_of(const huge_t *huge) { return (huge_standalone_t *)(uintptr_t)huge; }
+static inline char *standalone_block(const huge_standalone_t *of) { return huge_start(&of->huge) + of->offset; }
+static inline char *huge_block(const huge_t *huge)
+{
+  return huge->is_standalone ? standalone_block(standalone_of(huge)) : huge_start(huge);
+}
+static inline size_t huge_usable(const huge_t *huge)
+{
+  return huge->is_standalone ? standalone_of(huge)->asked : huge_size(huge);
+}
+static inline huge_t *huge_of(range_t *range) { return (huge_t *)range; }
+_Static_assert(offsetof(huge_t, range) == 0, "a range is its huge block");
+
+static inline bool range_touches(const range_t *range, uintptr_t border)
+{
+  return range && (range->start == border || range->start + range->size == border);
+}
+
+/* All live and left ranges, under huge_lock. */
+extern range_t *huge_ranges;
 
 /* Enters the block at the head of its owner's list, which changes under huge_lock; without a list it is a region. *zeroed: it
  * holds no old data. Returns NULL if there is no memory. */
@@ -30,8 +80,7 @@ huge_t *huge_next(const void *owner, const void *from);
 
 /* Standalone blocks (heap/block_source.h): only their records, and their places in the tree and the owners' lists, are kept
  * here. Their source manages their memory, none of which is kept. */
-huge_standalone_t *huge_standalone_record(
-  void); /* returns NULL if there is no memory; the caller sets range, source, offset and asked */
+huge_standalone_t *huge_standalone_record(void); /* NULL: no memory; the caller sets range, source, offset and asked */
 void huge_standalone_enter(huge_t *huge, void *owner, huge_t **list);
 void huge_standalone_end(huge_t *huge); /* a record that did not enter, or has left */
 

@@ -4,10 +4,9 @@
  * Its links are at its own start, so it needs no record elsewhere. Behind all pieces is mapped memory that was never used.
  *
  * A bitmap has the pages that were purged. It is a record itself, which the first purge takes. A purged page is inside one
- * piece, behind its links.
- *
- * System calls are made under the lock. They are for at most PURGE_MOST bytes, and so are short. */
+ * piece, behind its links. System calls are made under the lock, and are short: for at most PURGE_MOST bytes. */
 #include "space/metadata.h"
+#include "base/list.h"
 #include "base/low_water.h"
 #include "base/range_tree.h"
 #include "base/shared.h"
@@ -92,11 +91,7 @@ static size_t dirty_bytes(const piece_t *piece)
 static void shelve(piece_t *piece)
 {
   unsigned shelf = shelf_of(piece->range.size);
-  piece->newer = NULL;
-  piece->older = shelves[shelf];
-  if (piece->older)
-    piece->older->newer = piece;
-  shelves[shelf] = piece;
+  LIST_PUSH(shelves[shelf], piece, older, newer);
   bit_set(filled, shelf);
   add_to(&dirty, dirty_bytes(piece));
 }
@@ -105,9 +100,7 @@ static void shelve(piece_t *piece)
 static void unshelve(piece_t *piece)
 {
   unsigned shelf = shelf_of(piece->range.size);
-  *(piece->newer ? &piece->newer->older : &shelves[shelf]) = piece->older;
-  if (piece->older)
-    piece->older->newer = piece->newer;
+  LIST_REMOVE(shelves[shelf], piece, older, newer);
   if (!shelves[shelf])
     bit_clear(filled, shelf);
   add_to(&dirty, -dirty_bytes(piece));
@@ -273,6 +266,7 @@ static bool list_record(listed_t *record, size_t size)
 /* Each listed record may be the last that keeps its page from becoming free. */
 static void empty_lists(void)
 {
+  LOCKED(&metadata_lock);
   for (unsigned i = 0; i < SHELVES; i++)
     for (listed_t *listed; (listed = lists[i]) != NULL;) {
       size_t size = listed->bytes - (listed->next ? listed->next->bytes : 0);
@@ -317,7 +311,7 @@ void metadata_give(void *record, size_t size)
 }
 
 /* Doubles the number of records each time, so one heap wastes little and thousands seldom come here. Takes fewer if need be. */
-void *metadata_take_kind(metadata_kind_t *kind)
+static void *take_together(metadata_kind_t *kind)
 {
   char *record = (char *)round_up((uintptr_t)kind->next, kind->alignment);
   if (!record || record > kind->end || (size_t)(kind->end - record) < kind->size) {
@@ -332,6 +326,11 @@ void *metadata_take_kind(metadata_kind_t *kind)
   }
   kind->next = record + kind->size;
   return record;
+}
+
+void *metadata_take_new(metadata_kind_t *kind)
+{
+  return kind->size < os_page_size() ? take_together(kind) : metadata_take(kind->size, kind->alignment);
 }
 
 /* ---- returning free pages to the system ---- */
@@ -415,9 +414,7 @@ bool metadata_purge_step(size_t calls) { return purge_on(&pass, calls); }
 size_t metadata_trim(void)
 {
   uint64_t before = metadata_purged_bytes();
-  lock_acquire(&metadata_lock);
   empty_lists();
-  lock_release(&metadata_lock);
   purge_on(&(metadata_pass_t){.left = SIZE_MAX}, SIZE_MAX);
   return (size_t)(metadata_purged_bytes() - before);
 }

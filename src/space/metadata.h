@@ -11,6 +11,7 @@
 
 #include "base/bits.h"
 #include "os/lock.h"
+#include <string.h>
 
 enum { METADATA_ALIGNMENT = 64 }; /* minimum for every record */
 
@@ -20,13 +21,31 @@ void *metadata_take(size_t size, size_t alignment);
 /* Frees a record that was taken with this size. */
 void metadata_give(void *record, size_t size);
 
-/* Records of one kind that are never freed are taken together, so that they keep no other pages. Callers serialize kinds. */
+/* Records of one kind serve only as that kind, so a stale pointer to one finds another one. Short records are taken together,
+ * so that they keep no other pages. Callers serialize the calls for a kind. */
 typedef struct metadata_kind {
   size_t size, alignment;
+  size_t link;  /* offset of the pointer that links unused records; their other bytes are as they were given */
+  void *unused; /* given last */
   size_t bytes; /* taken last time; doubles each time */
   char *next, *end;
 } metadata_kind_t;
-void *metadata_take_kind(metadata_kind_t *kind);
+void *metadata_take_new(metadata_kind_t *kind);
+
+/* Returns a record that was given, or a new one, which is zeroed. NULL: no memory. */
+static inline void *metadata_take_kind(metadata_kind_t *kind)
+{
+  char *record = kind->unused;
+  if (unlikely(!record))
+    return metadata_take_new(kind);
+  memcpy(&kind->unused, record + kind->link, sizeof kind->unused);
+  return record;
+}
+static inline void metadata_give_kind(metadata_kind_t *kind, void *record)
+{
+  memcpy((char *)record + kind->link, &kind->unused, sizeof kind->unused);
+  kind->unused = record;
+}
 
 /* Returns all whole free pages to the system, except those where a free piece begins. Returns their bytes. */
 size_t metadata_trim(void);

@@ -17,6 +17,7 @@ extern INTERNAL arena_t *space_slots[SLOTS_MOST];
 
 /* Returns the arena in a slot of the window, of any space, or NULL. Arenas of the process's space stay forever. */
 arena_t *space_arena_at(size_t slot);
+static inline arena_t *space_arena_around(const void *address) { return space_arena_at(window_slot_of(address)); }
 
 /* Creates an arena of the space in `count` consecutive free slots, which no query finds before slots_set(). `units` 0 means as
  * many as fit; otherwise all `units` are mapped at once. */

@@ -311,11 +311,11 @@ arena_figures_t space_arena_figures(void)
   return f;
 }
 
-static arena_t *arena_around(const void *address) { return space_arena_at(window_slot_of(address)); }
-
 /* The lock keeps the run unchanged while `ask` reads it. */
-static bool ask_arena(arena_t *arena, const void *address, run_ask_fn *ask, void *context)
+bool space_ask(arena_t *arena, const void *address, run_ask_fn *ask, void *context)
 {
+  if (!arena)
+    return false;
   LOCKED(&arena->space->lock);
   run_t *run = arena_find(arena, address);
   if (run)
@@ -323,40 +323,14 @@ static bool ask_arena(arena_t *arena, const void *address, run_ask_fn *ask, void
   return run != NULL;
 }
 
-bool space_ask(const void *address, run_ask_fn *ask, void *context)
-{
-  arena_t *arena = arena_around(address);
-  return arena && ask_arena(arena, address, ask, context);
-}
-
-bool space_ask_own_arena(space_t *space, const void *address, run_ask_fn *ask, void *context)
-{
-  return ask_arena(space->own_arena, address, ask, context);
-}
-
-static void note_run(const run_t *run, void *context) { *(const run_t **)context = run; }
-
-run_t *space_find(const void *address)
-{
-  run_t *run = NULL;
-  space_ask(address, note_run, &run);
-  return run;
-}
-
 /* The record of an ended run changes when its units are taken again, so it is read under the lock too. */
-static bool had_run(const arena_t *arena, const void *address)
+bool space_had_run(const arena_t *arena, const void *address)
 {
+  if (!arena)
+    return false;
   LOCKED(&arena->space->lock);
   return arena_had_run(arena, address);
 }
-
-bool space_had_run(const void *address)
-{
-  arena_t *arena = arena_around(address);
-  return arena && had_run(arena, address);
-}
-
-bool space_had_run_own_arena(space_t *space, const void *address) { return had_run(space->own_arena, address); }
 
 /* Begins at the first unit that starts at or above `from`: the walk has passed the run around `from`. */
 static bool next_in(const arena_t *arena, const char *from, run_wanted_fn *wanted, void *context)

@@ -188,17 +188,13 @@ typedef struct arena_figures {
 } arena_figures_t;
 arena_figures_t space_arena_figures(void);
 
-/* Returns the run that holds any address of the window, or NULL. It may end at once unless the caller owns a block there. */
-run_t *space_find(const void *address);
-
-/* Calls `ask` with the run, under the lock of their space. Returns false if there is none. */
+/* Calls `ask` with the arena's run that holds the address, under the lock of its space. Returns false if there is none. These
+ * two accept NULL for the arena of an address outside the window. */
 typedef void run_ask_fn(const run_t *run, void *context);
-bool space_ask(const void *address, run_ask_fn *ask, void *context);
-bool space_ask_own_arena(space_t *space, const void *address, run_ask_fn *ask, void *context);
+bool space_ask(arena_t *arena, const void *address, run_ask_fn *ask, void *context);
 
-/* Return whether a large block that was freed began at `address`. They may be wrong; they only select the text of a message. */
-bool space_had_run(const void *address);
-bool space_had_run_own_arena(space_t *space, const void *address);
+/* Returns whether a large block that was freed began at `address`. It may be wrong; it only selects the text of a message. */
+bool space_had_run(const arena_t *arena, const void *address);
 
 /* For walks: finds the run with the lowest address at or above `from` that is `wanted`. The run only stays while the lock is
  * held, so `wanted` is called under it and stores what it needs. Returns false if there is none. */

@@ -10,7 +10,10 @@ enum { CHAINS_LEAST_LOG2 = 4 };
 
 lock_t threads_lock;
 bool threads_can_be_reached;
-static heap_cache_t *unused_caches;
+
+/* Unused caches serve any heap and any thread. */
+static metadata_kind_t caches = {
+  .size = sizeof(heap_cache_t), .alignment = METADATA_ALIGNMENT, .link = offsetof(heap_cache_t, next)};
 
 /* ---- slots ---- */
 
@@ -152,8 +155,7 @@ static void forget_cache(thread_t *thread, heap_cache_t *cache)
   if (cache->due)
     due_cache_leave(thread, cache);
   thread->cache_count--;
-  cache->next = unused_caches;
-  unused_caches = cache;
+  metadata_give_kind(&caches, cache);
 }
 
 magazines_t *thread_magazines_if_any(const thread_t *thread, const struct pool_heap *heap)
@@ -212,35 +214,23 @@ void thread_tick_caches(thread_t *thread, unsigned most, threads_visit_fn *tick)
 
 /* ---- entering a cache ---- */
 
-/* Unused caches serve any heap and any thread, so there is one list of them. */
-static heap_cache_t *cache_take(void)
-{
-  lock_acquire(&threads_lock);
-  heap_cache_t *cache = unused_caches;
-  if (cache)
-    unused_caches = cache->next;
-  lock_release(&threads_lock);
-  return cache ? cache : metadata_take(sizeof *cache, METADATA_ALIGNMENT);
-}
-
 /* The cache is complete before it enters a chain, where other threads find it. Without memory for chains it is given back. */
 static bool make_magazines(thread_t *thread, struct pool_heap *heap)
 {
-  heap_cache_t *cache = cache_take();
+  LOCKED(&threads_lock);
+  heap_cache_t *cache = metadata_take_kind(&caches);
   if (!cache)
     return false;
   cache->heap = heap;
   cache->owner = thread;
   magazines_init(&cache->magazines, &cache->cache, thread->number, &thread->allowance, true);
-  LOCKED(&threads_lock);
   bool room = widen_chains(thread);
   if (room) {
     chain_enter(thread, cache);
     due_cache_enter(thread, cache);
     thread->cache_count++;
   } else {
-    cache->next = unused_caches;
-    unused_caches = cache;
+    metadata_give_kind(&caches, cache);
   }
   return room;
 }

@@ -43,7 +43,8 @@ static THREAD_LOCAL uint16_t frees_alone; /* frees of a thread without a record,
 
 static void (*end_thread)(void), (*end_last)(void);
 static void (*flush_own)(thread_t *thread), (*flush_thread)(thread_t *thread);
-static thread_t *live, *lost, *unused;
+static thread_t *live, *lost;
+static metadata_kind_t records = {.size = RECORD_BYTES, .alignment = METADATA_ALIGNMENT, .link = offsetof(thread_t, next)};
 bool threads_default_within_reach;
 static uint8_t next_number;
 static uint32_t count;
@@ -60,12 +61,8 @@ static void count_threads(void)
 /* Reuses records of ended threads, which are never freed (T1). */
 static thread_t *thread_record_take(void)
 {
-  lock_acquire(&threads_lock);
-  thread_t *thread = unused;
-  if (thread)
-    unused = thread->next;
-  lock_release(&threads_lock);
-  return thread ? thread : metadata_take(RECORD_BYTES, METADATA_ALIGNMENT);
+  LOCKED(&threads_lock);
+  return metadata_take_kind(&records);
 }
 
 /* The list has the record before the thread uses it (T1). */
@@ -83,8 +80,7 @@ static void live_leave(thread_t *thread)
   thread_forget_caches(thread);
   allowance_end(&thread->allowance);
   LIST_REMOVE(live, thread, next, previous);
-  thread->next = unused;
-  unused = thread;
+  metadata_give_kind(&records, thread);
   count--;
   count_threads();
 }

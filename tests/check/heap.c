@@ -86,7 +86,8 @@ static void add_huge_blocks(const heap_t *heap, large_t *sum)
     blocks++;
   }
   for (const huge_t *huge = heap->huge; huge; huge = huge->older, listed++)
-    expect(*huge->link == huge && huge->owner == heap, "H3", "a huge block is not in the list of its heap", huge_start(huge));
+    expect((huge->newer ? huge->newer->older : *huge->list) == huge && huge->owner == heap, "H3",
+           "a huge block is not in the list of its heap", huge_start(huge));
   expect_count(listed, blocks, "H3", "huge blocks in the list of their heap");
 }
 

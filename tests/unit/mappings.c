@@ -16,7 +16,7 @@ size_t bytes_of(const void *of)
   }
   size_t listed = of ? 0 : bytes;
   for (huge_t *huge = of == &owner ? owned : of ? others : NULL; huge; huge = huge->older) {
-    must(huge->owner == of && *huge->link == huge);
+    must(huge->owner == of && (huge->newer ? huge->newer->older : *huge->list) == huge);
     listed += huge_size(huge);
   }
   must(listed == bytes);

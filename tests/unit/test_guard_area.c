@@ -3,7 +3,7 @@
  * an address. */
 #include "debug/guard_area.h"
 #include "os_fake.h"
-#include "space/huge_range.h"
+#include "space/huge.h"
 #include "unit.h"
 
 enum { PAGES = 256, LIVE = 40, FREED = 20 };

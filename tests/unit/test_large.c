@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Blocks that are a run or a mapping of their own: the spares that a thread keeps of them, and what they are charged, resized
  * and refused. */
+#include "find_run.h"
 #include "heap/figures.h"
 #include "heap/large.h"
 #include "heap/tick.h"

@@ -265,6 +265,24 @@ static void of_one_kind(void *argument)
   must(metadata_take_kind(&kind));
 }
 
+/* Records that were given serve first, without new memory, and only their link has changed. */
+static void given_of_one_kind(void *argument)
+{
+  enum { MANY = 300, LINK = 64 };
+  static char *records[MANY];
+  metadata_kind_t kind = {.size = *(const size_t *)argument, .alignment = METADATA_ALIGNMENT, .link = LINK};
+  window_up();
+  for (size_t i = 0; i < MANY; i++)
+    must(records[i] = metadata_take_kind(&kind));
+  for (size_t i = 0; i < MANY; i++)
+    metadata_give_kind(&kind, memset(records[i], 7, kind.size));
+  size_t taken = metadata_bytes();
+  for (size_t i = MANY; i--;)
+    must(metadata_take_kind(&kind) == records[i] && records[i][LINK - 1] == 7 && records[i][kind.size - 1] == 7);
+  must(metadata_bytes() == taken && all_zero(metadata_take_kind(&kind), kind.size));
+}
+WITH(given_of_one_kind, size_t, 80, 900, 5000)
+
 /* Memory that the system refuses to purge keeps its contents and is counted once. Trims end, even if pieces merge
  * meanwhile. */
 static void cleaning_refused(void *argument)
@@ -418,13 +436,14 @@ IN_CHILD(of_every_size)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(aligned_and_zero_test), cmocka_unit_test(without_a_window_test),
-    cmocka_unit_test(used_again_test),       cmocka_unit_test(pages_used_again_test),
-    cmocka_unit_test(after_the_delay_test),  cmocka_unit_test(by_ticks_of_the_space_test),
-    cmocka_unit_test(of_other_sizes_test),   cmocka_unit_test(small_ones_of_other_sizes_test),
-    cmocka_unit_test(of_one_kind_test),      cmocka_unit_test(cleaning_refused_test),
-    cmocka_unit_test(grown_elsewhere_test),  cmocka_unit_test(grown_up_to_it_test),
-    cmocka_unit_test(refused_test),          cmocka_unit_test(of_every_size_test),
+    cmocka_unit_test(aligned_and_zero_test),  cmocka_unit_test(without_a_window_test),
+    cmocka_unit_test(used_again_test),        cmocka_unit_test(pages_used_again_test),
+    cmocka_unit_test(after_the_delay_test),   cmocka_unit_test(by_ticks_of_the_space_test),
+    cmocka_unit_test(of_other_sizes_test),    cmocka_unit_test(small_ones_of_other_sizes_test),
+    cmocka_unit_test(of_one_kind_test),       cmocka_unit_test(cleaning_refused_test),
+    cmocka_unit_test(grown_elsewhere_test),   cmocka_unit_test(grown_up_to_it_test),
+    cmocka_unit_test(refused_test),           cmocka_unit_test(of_every_size_test),
+    cmocka_unit_test(given_of_one_kind_test),
   };
   return cmocka_run_group_tests_name("metadata", tests, NULL, NULL);
 }

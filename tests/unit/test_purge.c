@@ -2,6 +2,7 @@
  * What of a space's free memory goes back to the system when it is asked for, and what happens where the system does not take
  * it. */
 #include "dirty.h"
+#include "find_run.h"
 #include "os_fake.h"
 #include <sys/mman.h>
 

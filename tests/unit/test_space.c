@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The runs of a space: which is found, how it becomes longer or shorter, who walks over them, and whose budget they are charged
  * to. */
+#include "find_run.h"
 #include "os_fake.h"
 #include "region.h"
 #include "runs.h"
@@ -150,27 +151,30 @@ static void note_kind(const run_t *run, void *context)
   *found = run;
 }
 
+static bool had_run(const void *address) { return space_had_run(space_arena_around(address), address); }
+
 static void finding(void *argument)
 {
   const run_t *asked = NULL;
-  must(!space_find(argument) && !space_find(NULL) && !space_had_run(NULL));
+  must(!space_find(argument) && !space_find(NULL) && !had_run(NULL));
   space_up();
   run_t *a = take(&space_of_process, 2, 1), *b = take(&space_of_process, 60, 1), *c = take(&space_of_process, 1, 1);
   must(space_find(a->start) == a && space_find(a->start + 2 * UNIT - 1) == a);
   must(space_find(b->start) == b && space_find(b->start + 60 * UNIT - 1) == b && space_find(b->start + 55 * UNIT) == b);
   must(space_find(c->start) == c && !space_find(c->start + UNIT) && !space_find(a->start - 1));
   must(!space_find(space_arena_at(0)) && !space_find((char *)space_arena_at(0) - 1));
-  must(space_ask(b->start + UNIT, note_kind, &asked) && asked == b && !space_ask(c->start + UNIT, note_kind, &asked));
+  must(space_ask(space_arena_at(0), b->start + UNIT, note_kind, &asked) && asked == b &&
+       !space_ask(space_arena_at(0), c->start + UNIT, note_kind, &asked));
   b->size = 5;
   char *was = b->start;
-  must(!space_had_run(was));
+  must(!had_run(was));
   space_give(&space_of_process, b);
   must(!space_find(was) && !space_find(was + 59 * UNIT) && space_find(c->start) == c);
-  must(space_had_run(was) && !space_had_run(was + 1) && !space_had_run(c->start));
+  must(had_run(was) && !had_run(was + 1) && !had_run(c->start));
   dice_t dice = {1};
   for (size_t i = 0; i < 100000; i++) {
     uintptr_t any = dice_roll(&dice) >> dice_below(&dice, 64);
-    must(!space_find((void *)any) && !space_had_run((void *)any));
+    must(!space_find((void *)any) && !had_run((void *)any));
     const run_t *run = space_find((void *)(class_window.start + any));
     must(!run || run == a || run == c);
   }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Runs whose pages move: what they hold, what they leave, and what happens where the system refuses. */
 #include "check/parts.h"
+#include "find_run.h"
 #include "option.h"
 #include "os_fake.h"
 #include "region.h"

@@ -13,8 +13,8 @@ NO_SYMBOLS = "tidepool has no debug information here: build it with -g, or insta
 
 # Functions of the files in which the variables and types are: they lead to those. A program may have one of these names, too.
 FILES = {"startup.c": ("manager_bring_up",), "class_map.c": ("class_map_set", "window_open"),
-         "slots.c": ("slots_set", "space_arena_at"), "huge_range.c": ("huge_record_take", "huge_record_give"),
-         "huge.c": ("huge_take", "huge_give"), "thread.c": ("threads_first", "threads_visit"),
+         "slots.c": ("slots_set", "space_arena_at"), "huge.c": ("huge_take", "huge_give"),
+         "thread.c": ("threads_first", "threads_visit"),
          "registry.c": ("registry_enter", "registry_leave"), "guard_pages.c": ("guard_pages_look", "guard_pages_begin_if"),
          "head.c": ("head_look", "head_open"), "sites.c": ("site_of_caller", "site_frames")}
 

@@ -290,7 +290,7 @@ class Manager:
         return run if inside and number(run["kind"]) else None
 
     def huge_around(self, address):
-        at = self.library.variable("huge_range.c", "huge_ranges")
+        at = self.library.variable("huge.c", "huge_ranges")
         found = None
         while int(at):
             below = number(at["start"]) <= address
