@@ -34,6 +34,8 @@ void slabs_size_magazines(bin_t *bin)
   k = max_size(k, MAGAZINE_LEAST);
   size_t stock = max_size(min_size(STOCK_BYTES / (k * size), STOCK_MOST), bin->capacity / (STOCK_SHARE * k));
   __atomic_store_n(&bin->magazine_capacity, (uint8_t)k, __ATOMIC_RELAXED);
+  if (k > bin->magazine_most)
+    __atomic_store_n(&bin->magazine_most, (uint8_t)k, __ATOMIC_RELAXED);
   __atomic_store_n(&bin->stock_most, (uint8_t)min_size(max_size(stock, STOCK_LEAST), STOCK_CAPACITY), __ATOMIC_RELAXED);
 }
 

@@ -41,6 +41,7 @@ typedef struct bin {
   uint32_t slab_bytes; /* preferred length of a slab, whole units */
   uint8_t size_class;
   uint8_t magazine_capacity; /* blocks that a magazine of this class may hold */
+  uint8_t magazine_most;     /* the highest value that this ever had: no magazine of the bin holds more */
   bool cached;
   uint8_t stock_most; /* full magazines that a thread may keep beside the loaded one */
   uint8_t plane;      /* BIN_PLANE_*: the plane of the class map that has its class */

@@ -319,7 +319,8 @@ static void give_records(heap_t *heap)
     if (bin)
       heap_give_record(heap, bin, bin->depots.of ? sizeof(bin_record_t) : sizeof(bin_t));
   }
-  heap_give_record(heap, (void *)(uintptr_t)heap->class_sizes, heap_class_table_bytes(heap->class_count));
+  if (heap->class_sizes)
+    heap_give_record(heap, (void *)(uintptr_t)heap->class_sizes, heap_class_table_bytes(heap->class_count));
 }
 
 /* A heap that has this one as its parent or overflow would keep a pointer to a dead record. */

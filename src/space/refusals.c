@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "space/refusals.h"
-#include "os/thread_local.h"
 
 enum { ANSWERS_MOST = 64 };
 
@@ -9,6 +8,8 @@ static uint64_t unmaps; /* how often any thread has unmapped something */
 /* Few bytes, because the loader has little room for thread-local data. If 256 unmappings look like none, an attempt is answered
  * in vain, and the last one of its request makes the call. */
 static THREAD_LOCAL uint32_t least_kib; /* refused; 0: nothing is remembered */
+THREAD_LOCAL uint32_t refusals_searched;
+static THREAD_LOCAL uint32_t changes_before;
 static THREAD_LOCAL uint8_t unmaps_before, answers;
 
 static uint32_t kib_of(size_t size) { return (uint32_t)min_size(size / KIB, UINT32_MAX); }
@@ -17,7 +18,7 @@ bool refusals_have_answered(void) { return answers != 0; }
 
 void refusals_forget(void)
 {
-  least_kib = 0;
+  least_kib = refusals_searched = 0;
   answers = 0;
 }
 
@@ -34,8 +35,19 @@ static bool is_time_to_ask(void)
   return answers % ANSWERS_MOST == 0;
 }
 
-/* An attempt that is to make the call comes to refusals_map_at() next, and is counted there. */
-bool refusals_answer(size_t size) { return is_remembered(size) && (answers + 1) % ANSWERS_MOST && !is_time_to_ask(); }
+void refusals_note_search(size_t size, uint64_t changes)
+{
+  refusals_searched = kib_of(size);
+  changes_before = (uint32_t)changes;
+}
+
+/* A search may need less from the system than a whole run: the system's refusal alone tells nothing about it. An attempt that
+ * is to make the call comes to refusals_map_at() next, and is counted there. */
+bool refusals_answer_search(size_t size, uint64_t changes)
+{
+  return kib_of(size) >= refusals_searched && changes_before == (uint32_t)changes && is_remembered(size) &&
+         (answers + 1) % ANSWERS_MOST && !is_time_to_ask();
+}
 
 /* What is unmapped during the call makes its refusal void. os_forbid() refuses only for a while. */
 os_mapped_t refusals_map_at(void *address, size_t size)

@@ -11,12 +11,20 @@
 #define REFUSALS_H
 
 #include "os/os.h"
+#include "os/thread_local.h"
 
 /* os_map_at(), or OS_NO_MEMORY without a system call if the thread was refused as much. */
 os_mapped_t refusals_map_at(void *address, size_t size);
 
-/* Answers an attempt that leads to such a call and needs nothing else: true means that it is refused. */
-bool refusals_answer(size_t size);
+/* The process's space was searched in vain for a run, and has counted `changes` so far. refusals_answer() returns whether
+ * another search would fail too: for no shorter run, without a change since, and the system would refuse as much. */
+extern INTERNAL THREAD_LOCAL uint32_t refusals_searched; /* KiB of that run; 0: the thread has not searched since it forgot */
+void refusals_note_search(size_t size, uint64_t changes);
+bool refusals_answer_search(size_t size, uint64_t changes);
+static inline bool refusals_answer(size_t size, uint64_t changes)
+{
+  return unlikely(refusals_searched) && refusals_answer_search(size, changes);
+}
 
 /* os_unmap(). If it succeeds, nothing is remembered in any thread. refusals_note_unmap() is for memory that goes otherwise. */
 bool refusals_unmap(void *address, size_t size);

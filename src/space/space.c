@@ -121,21 +121,9 @@ static void tell_huge_pages(space_t *space, const run_t *run, bool filled)
   space->opens_pages |= arena->open_page != NEVER_OPENED;
 }
 
-/* Without room for an aligned run there may be room for another one. */
-static void note_refused(space_t *space, size_t units, size_t alignment)
-{
-  if (alignment > 1)
-    return;
-  __atomic_store_n(&space->refused_units, units, __ATOMIC_RELAXED);
-  __atomic_store_n(&space->refused_at, 1 + space->changes, __ATOMIC_RELAXED);
-}
-
 bool space_is_refused(const space_t *space, size_t units)
 {
-  return unlikely(__atomic_load_n(&space->refused_at, __ATOMIC_RELAXED)) && !space->own_arena &&
-         units >= __atomic_load_n(&space->refused_units, __ATOMIC_RELAXED) &&
-         __atomic_load_n(&space->refused_at, __ATOMIC_RELAXED) == 1 + __atomic_load_n(&space->changes, __ATOMIC_RELAXED) &&
-         refusals_answer(units << UNIT_LOG2);
+  return !space->own_arena && refusals_answer(units << UNIT_LOG2, __atomic_load_n(&space->changes, __ATOMIC_RELAXED));
 }
 
 static run_t *take_units(space_t *space, size_t units, size_t alignment, bool filled)
@@ -144,8 +132,8 @@ static run_t *take_units(space_t *space, size_t units, size_t alignment, bool fi
     return NULL;
   LOCKED(&space->lock);
   run_t *run = space_search(space, units, alignment);
-  if (!run)
-    note_refused(space, units, alignment);
+  if (!run && !space->own_arena && alignment == 1) /* an aligned run is found more seldom than others */
+    refusals_note_search(units << UNIT_LOG2, space->changes);
   if (run && (filled || unlikely(space->opens_pages)))
     tell_huge_pages(space, run, filled);
   return run;

@@ -46,8 +46,6 @@ typedef struct space {
   low_water_t low_dirty; /* of dirty_units */
   size_t mixed_units;    /* of runs that were taken partly dirty and partly returned; each epoch forgets a 16th */
   uint64_t changes;      /* how often units were given back, purged or unmapped */
-  size_t refused_units;  /* the last search for as many failed */
-  uint64_t refused_at;   /* 1 + `changes` then; 0: none has failed */
   uint64_t trimmed_at;   /* 1 + `changes` + arena_maps() when a trim had returned everything; or 0 */
   uint64_t purged_bytes;
   uint64_t epoch_ms; /* the end of the last epoch */
@@ -92,8 +90,8 @@ run_t *space_take_charged(space_t *space, budget_t *budget, size_t bytes, size_t
 /* For blocks of at most FILLED_BLOCK_MOST bytes, which are filled when they are handed out. */
 run_t *space_take_filled(space_t *space, budget_t *budget, size_t bytes);
 
-/* Returns whether a run of the process's space would be refused: nothing was given back since the last search failed, and the
- * system would refuse as much. The last attempt of a request searches (refusals.h), so readers need no lock. */
+/* Returns whether a run would be refused: the thread has searched the process's space for no more in vain, nothing was given
+ * back since, and the system would refuse as much. The last attempt of a request searches (refusals.h). */
 bool space_is_refused(const space_t *space, size_t units);
 void space_give_charged(space_t *space, budget_t *budget, run_t *run);
 

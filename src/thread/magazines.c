@@ -404,7 +404,7 @@ size_t magazines_counted(const magazines_t *magazines, const bin_t *bin)
 size_t magazines_most(const magazines_t *magazines, const bin_t *bin)
 {
   const loaded_t *loaded = &magazines->cache->of[bin->size_class];
-  size_t capacity = capacity_so_far(magazines, bin);
-  size_t room = loaded->top ? (size_t)(magazine_last(magazine_of(loaded->below)) - loaded->below) : capacity + 1;
-  return magazines->of[bin->size_class].count * capacity + capacity + 1 - room;
+  size_t most = __atomic_load_n(&bin->magazine_most, __ATOMIC_RELAXED);
+  size_t room = loaded->top ? (size_t)(magazine_last(magazine_of(loaded->below)) - loaded->below) : most + 1;
+  return magazines->of[bin->size_class].count * most + most + 1 - room;
 }

@@ -15,7 +15,7 @@
  * a record point to a static magazine that is both empty and full, so they reach the slow path without another test.
  *
  *   C1 every entry is a block of the class, and in no other place (S2)
- *   C2 a magazine in a stock is full to its last word; there are stock.count of them
+ *   C2 a magazine in a stock is full to its last word; there are stock.count of them, and none has more than bin.magazine_most
  *   C3 an empty magazine that is put away, here or in a depot, has NULL in its last word
  *
  * Only the owner writes, or a thread that has claimed the cache (caches.h). C1 and C2 hold while the owner is in no call. Other

@@ -41,6 +41,8 @@ static void check_magazines(const heap_t *heap, const magazines_t *magazines)
     if (c && heap->bins[c] && heap->bins[c]->cached) {
       check_loaded(heap->bins[c], loaded);
       check_stock(heap->bins[c], &magazines->of[c]);
+      expect(magazines_count(magazines, c) <= magazines_most(magazines, heap->bins[c]), "C2",
+             "magazines with more blocks than they may have", loaded);
     } else {
       expect(!loaded->top && loaded->below == MAGAZINE_SENTINEL && !magazines->of[c].full, "C1",
              "a magazine of a class that has none", loaded);

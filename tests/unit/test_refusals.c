@@ -2,6 +2,7 @@
  * A program that lives at its limit is refused again and again. A refusal returns what is free, once, and asks the system no
  * more than a program of glibc would; and no request is refused that could be served. */
 #include "../dice.h"
+#include "find_run.h"
 #include "heap/tick.h"
 #include "os_fake.h"
 #include "space/refusals.h"
@@ -50,7 +51,6 @@ static size_t size_of_roll(uint64_t *dice)
 static void forget(heap_t *heap)
 {
   heap_drain(heap, "forget", true);
-  space_of_process.refused_at = 0;
   refusals_forget();
   FOR_EACH_BIN(bin, heap)
     bin->may_have_unused = true;
@@ -286,6 +286,32 @@ static void a_refusal_returns_blocks_that_end_a_slab(void **state)
   os_fake_heal();
 }
 
+/* The capacity of magazines grows with a class, and the thread does not note that at once. In some rounds the loaded magazine
+ * is empty when the memory is full: that one stays, and then has all blocks of a slab. */
+static void a_refusal_returns_blocks_of_magazines_that_have_grown(void **state)
+{
+  enum { SIZE = 1500, BLOCKS = 1000, ROUNDS = 100, OTHER = 7000 }; /* slabs of one unit */
+  (void)state;
+  for (size_t round = 0; round < ROUNDS; round++) {
+    os_fake_heal();
+    pool_heap_t *heap = pool_heap_create(NULL);
+    assert_non_null(heap);
+    limit_the_process();
+    while (live_count < BLOCKS + round)
+      live[live_count++] = take(heap, SIZE);
+    fill_all(heap, OTHER);
+    const run_t *slab = space_find(live[BLOCKS / 2]);
+    for (size_t i = BLOCKS + round; i-- > 0;)
+      if ((uintptr_t)live[i] - (uintptr_t)slab->start < run_bytes(slab))
+        give_one(heap, i);
+    live[live_count] = take(heap, OTHER);
+    assert_non_null(live[live_count++]);
+    live_count = 0;
+    pool_heap_destroy(heap);
+  }
+  os_fake_heal();
+}
+
 /* The next attempt then searches, instead of draining first. */
 static void units_that_come_back_end_a_refusal(void **state)
 {
@@ -365,6 +391,36 @@ static void a_block_that_grows_finds_memory_that_others_return(void **state)
   os_fake_heal();
 }
 
+/* The growth in place is refused first, and more than a run elsewhere needs to map: one page of a hole behind free units. */
+static void a_block_whose_growth_is_refused_moves(void **state)
+{
+  enum { PAGE_UNITS = 32, FEWEST = 4 };
+  (void)state;
+  limit_the_process();
+  size_t before = 0, at = 0;
+  for (size_t units = 2 * PAGE_UNITS; before < FEWEST; units += FEWEST + 1) {
+    at = live_count++;
+    live[at] = take(NULL, units * UNIT);
+    assert_non_null(live[at]);
+    before = -((uintptr_t)live[at] >> UNIT_LOG2) % PAGE_UNITS;
+  }
+  char *hole = live[at];
+  fill_all(NULL, UNIT);
+  give_one(NULL, at);
+  pool_trim(0);
+  os_fake.mapped_most = os_fake.mapped_bytes;
+  size_t highest = 0, size = (before + PAGE_UNITS) * UNIT;
+  for (size_t i = 1; i < live_count; i++)
+    highest = live[i] > live[highest] ? i : highest;
+  assert_null(pool_realloc(live[highest], size));
+  os_fake.mapped_most += (PAGE_UNITS + 1) * UNIT;
+  void *moved = pool_realloc(live[highest], size);
+  assert_ptr_equal(moved, hole);
+  live[highest] = moved;
+  give_all(NULL);
+  os_fake_heal();
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -375,10 +431,12 @@ int main(void)
     cmocka_unit_test(a_refusal_asks_the_system_once),
     cmocka_unit_test(a_refusal_keeps_blocks_that_end_no_slab),
     cmocka_unit_test(a_refusal_returns_blocks_that_end_a_slab),
+    cmocka_unit_test(a_refusal_returns_blocks_of_magazines_that_have_grown),
     cmocka_unit_test(units_that_come_back_end_a_refusal),
     cmocka_unit_test(a_request_that_borrows_seldom_asks),
     cmocka_unit_test(a_heap_finds_memory_that_others_return),
     cmocka_unit_test(a_block_that_grows_finds_memory_that_others_return),
+    cmocka_unit_test(a_block_whose_growth_is_refused_moves),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,7 +79,7 @@ static void a_thread_that_forgets_leaves_others_alone(void **state)
 /* The count of answers is short. It must not look like none when it overflows. An answer in advance counts too. */
 static void every_64th_attempt_asks(void **state)
 {
-  enum { ATTEMPTS = 640, EACH = 64 };
+  enum { ATTEMPTS = 640, EACH = 64, CHANGES = 7 };
   (void)state;
   os_fake_heal();
   size_t page = os_page_size(), asked = 0;
@@ -94,9 +94,15 @@ static void every_64th_attempt_asks(void **state)
     assert_true(refusals_have_answered());
   }
   assert_int_equal(asked, ATTEMPTS / EACH);
+  assert_false(refusals_answer(page, CHANGES)); /* nothing was searched */
+  refusals_note_search(page, CHANGES);
+  assert_false(refusals_answer(page - KIB, CHANGES) || refusals_answer(page, CHANGES + 1));
   for (size_t i = 0; i < ATTEMPTS; i++)
-    asked += refusals_answer(page) ? 0 : asks(place, page);
+    asked += refusals_answer(page, CHANGES) ? 0 : asks(place, page);
   assert_int_equal(asked, 2 * ATTEMPTS / EACH);
+  refusals_forget();
+  assert_int_equal(asks(place, page), 1);
+  assert_false(refusals_answer(page, CHANGES)); /* the search is forgotten too */
   os_fake_heal();
   refusals_forget();
 }
