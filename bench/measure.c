@@ -3,7 +3,10 @@
  * Runs a program, which another malloc may be preloaded to, and writes what it took. It is small itself: what a process holds
  * when it starts a program counts in that program's peak.
  *
- * usage: measure FILE LIBRARY COMMAND...     with LIBRARY "" for none
+ * usage: measure [--warm MIB] FILE LIBRARY COMMAND...     with LIBRARY "" for none
+ *
+ * --warm has another process touch so many MiB of huge pages first and end. The host of a virtual machine that takes back free
+ * memory then has these pages ready, as a bare machine always does.
  *
  * FILE gets one line: seconds by the clock, of user and system time, page faults, bytes at the peak of one process, and mean
  * bytes of all of them together, sampled each 5 ms. */
@@ -12,9 +15,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -79,6 +85,30 @@ static double resident_bytes(long pid)
   return bytes;
 }
 
+static void touch_huge_pages(size_t bytes)
+{
+  char *start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (start == MAP_FAILED)
+    _exit(1);
+  madvise(start, bytes, MADV_HUGEPAGE);
+  memset(start, 1, bytes);
+  _exit(0);
+}
+
+static bool warm(const char *mib)
+{
+  char *end;
+  unsigned long count = strtoul(mib, &end, 10);
+  int status = 1;
+  pid_t pid = *end || !count || count > SIZE_MAX >> 20 ? -1 : fork();
+  if (pid == 0)
+    touch_huge_pages(count << 20);
+  if (pid > 0 && waitpid(pid, &status, 0) == pid && status == 0)
+    return true;
+  fprintf(stderr, "measure: --warm: cannot touch %s MiB\n", mib);
+  return false;
+}
+
 /* The program ends with whoever measures it. */
 static _Noreturn void become(const char *library, char **command)
 {
@@ -95,12 +125,17 @@ static _Noreturn void become(const char *library, char **command)
 
 int main(int argc, char **argv)
 {
+  const char *mib = argc > 2 && strcmp(argv[1], "--warm") == 0 ? argv[2] : NULL;
+  argc -= mib ? 2 : 0;
+  argv += mib ? 2 : 0;
   if (argc < 4) {
-    fprintf(stderr, "usage: measure FILE LIBRARY COMMAND...\n");
+    fprintf(stderr, "usage: measure [--warm MIB] FILE LIBRARY COMMAND...\n");
     return 2;
   }
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   signal(SIGCHLD, SIG_DFL); /* whoever ignores it gets no figures of a child */
+  if (mib && !warm(mib))
+    return 1;
   const struct timespec pause = {.tv_nsec = SAMPLE_NS};
   sigset_t child_ends;
   sigemptyset(&child_ends);

@@ -5,6 +5,7 @@
 Inside each repetition a program is run allocator by allocator, each time in another order. Time is that of the processor, of
 the program and of all that it starts; the clock's is in the raw figures.
 """
+import argparse
 import json
 import os
 import re
@@ -33,8 +34,9 @@ TIME_OVER = 1.1
 
 
 class Session:
-    def __init__(self, measure, libraries, programs, seconds, folder):
+    def __init__(self, measure, libraries, programs, seconds, folder, warm=0):
         self.measure, self.libraries, self.programs, self.folder = measure, libraries, programs, folder
+        self.warm = ["--warm", str(warm)] if warm else []
         self.seconds, self.progress = seconds, progress.Progress(seconds)
         self.runs, self.failures, self.repetitions = [], [], 0
 
@@ -43,7 +45,7 @@ class Session:
         command, environment = program.command(self.folder)
         figures = os.path.join(self.folder, "figures")
         status, said = run_group(
-            [self.measure, figures, library, *command], real_programs.STUCK_SECONDS,
+            [self.measure, *self.warm, figures, library, *command], real_programs.STUCK_SECONDS,
             program.client and (lambda process: program.client(self.folder, process)), cwd=self.folder,
             env={"PATH": real_programs.PATH, "LC_ALL": "C.UTF-8", **environment})
         if status != 0 or "cannot be preloaded" in said:
@@ -103,11 +105,20 @@ def usable(measure, libraries, folder):
     return absent
 
 
+def mebibytes(text):
+    """What --warm may be."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text}: not a number of MiB")
+    return int(text)
+
+
 def arguments():
     parser = command.parser("Runs real programs with each allocator preloaded.", 10)
     parser.add_argument("--measure", metavar="PROGRAM", help="the program that measures one run")
     parser.add_argument("--tidepool", metavar="LIBRARY", help="libtidepool-malloc.so")
     parser.add_argument("--only", metavar="NAMES", help="some of the programs, with commas between them")
+    parser.add_argument("--warm", type=mebibytes, default=0, metavar="MIB",
+                        help="before each run another process touches so many MiB of huge pages")
     parser.add_argument("--smoke", action="store_true", help="only try every program once, with tidepool")
     parser.add_argument("--caches", action="store_true", help="count instructions and misses under cachegrind, not times")
     parser.add_argument("--markdown", metavar="RAW", help="print the tables of earlier results again")
@@ -150,7 +161,7 @@ def prepared(options, folder):
     if results.HERO not in libraries or not programs:
         raise Failure("nothing can be measured")
     real_programs.make_data(folder)
-    return Session(measure, libraries, programs, options.minutes * 60, folder), given, absent
+    return Session(measure, libraries, programs, options.minutes * 60, folder, options.warm), given, absent
 
 
 def smoke(session):
@@ -177,7 +188,7 @@ def measured(options, session, given, absent):
         session.runs = list(caches.run(session))
     else:
         session.run()
-    return {"format": 1, "date": command.timestamp(), "kind": "caches" if options.caches else "times",
+    return {"format": 1, "date": command.timestamp(), "warm": options.warm, "kind": "caches" if options.caches else "times",
             "command": options.command or shlex.join(["bench/real.py", *sys.argv[1:]]), "machine": machine,
             "allocators": list(session.libraries),
             "versions": {name: describe_version(name, given.get(name)) for name in session.libraries},

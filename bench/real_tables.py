@@ -82,6 +82,7 @@ def surroundings(raw):
     machine = raw["machine"]
     return [f"{machine['processor']}, {machine['processors']} usable, {machine['system']}, "
             f"huge pages {machine['huge pages']}; "
+            + (f"before each run another process touched {raw['warm']} MiB of huge pages; " if raw.get("warm") else "")
             + "; ".join(f"{a}: {raw['versions'].get(a) or 'version unknown'}" for a in raw["allocators"]) + ".",
             *(f"Not measured: {line}." for line in raw["absent"]),
             *sorted({f"Failed: {failure['allocator']}: {failure['what']}." for failure in raw["failures"]})]

@@ -51,6 +51,18 @@ class Measure(unittest.TestCase):
             mean, peak = self.figures("/bin/true")[:3:-1]
             self.assertTrue(0 <= mean <= 2 * peak, (mean, peak))   # not NaN
 
+    def test_memory_may_be_touched_by_another_process_first(self):
+        def run(*given):
+            return subprocess.run([MEASURE, "--warm", *given], capture_output=True, text=True, timeout=600, check=False)
+        done = run("40", self.file, "", sys.executable, "-c", HOLD)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        touched = [float(word) for word in self.file.read_text().split()]
+        self.assertTrue(64 * MIB < touched[4] < 1024 * MIB and touched[3] > 100, touched)   # the program's own
+        for mib in "0", "-1", "1x", "99999999999999":
+            done = run(mib, self.file, "", "/bin/true")
+            self.assertEqual((done.returncode, done.stderr), (1, f"measure: --warm: cannot touch {mib} MiB\n"))
+        self.assertEqual(run("40").returncode, 2)
+
     def test_the_status_is_the_program_s(self):
         self.figures("/bin/sh", "-c", "exit 3", status=3)
         self.figures("/bin/sh", "-c", "exit 3", status=3,

@@ -94,9 +94,9 @@ class Sessions(unittest.TestCase):
         self.measure.write_text(MEASURE)
         self.measure.chmod(0o755)
 
-    def session(self, names=("one", "two"), seconds=0, libraries=tuple(TIMES)):
+    def session(self, names=("one", "two"), seconds=0, libraries=tuple(TIMES), **more):
         return real.Session(str(self.measure), {name: name for name in libraries}, [program(name) for name in names], seconds,
-                            self.folder.name)
+                            self.folder.name, **more)
 
     def run_quietly(self, session, **more):
         with contextlib.redirect_stderr(io.StringIO()) as said:
@@ -124,6 +124,13 @@ class Sessions(unittest.TestCase):
         self.assertIn("jemalloc: fails: fails: no memory", self.run_quietly(session))
         self.assertEqual({failure["allocator"] for failure in session.failures}, {"jemalloc"})
         self.assertEqual({run["allocator"] for run in session.runs if run["program"] == "fails"}, set(TIMES) - {"jemalloc"})
+
+    def test_memory_is_touched_before_each_run_if_that_is_asked_for(self):
+        self.measure.write_text(MEASURE.replace("#!/bin/sh", '#!/bin/sh\n[ "$1 $2" = "--warm 512" ] || exit 1\nshift 2'))
+        self.assertEqual(self.run_quietly(self.session(warm=512)).count("exit status"), 0)
+        self.assertIn("exit status 1", self.run_quietly(self.session()))
+        text = real_tables.markdown(real_tables.RealResults(raw(warm=512)))
+        self.assertIn("; before each run another process touched 512 MiB of huge pages; ", text)
 
     def test_an_interrupt_counts_what_is_complete_or_is_an_error(self):
         for at, enough in (2, False), (results.LEAST_REPETITIONS + 2, True):
