@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Blocks are taken, freed and resized. */
+#include "base/pattern.h"
 #include "debug/head.h"
 #include "embedded/front.h"
 #include "heap/granular.h"
@@ -143,4 +144,22 @@ bool visit_blocks(heap_t *heap, pool_visit_fn *visit, void *context)
       return false;
   }
   return true;
+}
+
+static void verify_free(heap_t *heap, const char *from, const char *to, const char *call)
+{
+  const char *wrong = dead_find_written(from, (size_t)(to - from));
+  if (unlikely(wrong != NULL))
+    fatal_damage(call, from, AFTER_FREE, wrong - from, heap, (size_t)(to - from));
+}
+
+void verify_blocks(heap_t *heap, const char *call)
+{
+  found_t at = {.heap = heap};
+  char *end = heap->region.base;
+  for (; (at.start = granular_next(heap, end, &at.usable)) != NULL; end = at.start + at.usable) {
+    verify_free(heap, end, at.start, call);
+    head_verify_live(headed(&at, call), true);
+  }
+  verify_free(heap, end, heap->region.base + ((size_t)heap->region.granules.count << GRANULE_LOG2), call);
 }

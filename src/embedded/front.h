@@ -43,4 +43,7 @@ bool resize_found(const found_t *at, size_t size);
 /* Visits each live block until `visit` returns false. */
 bool visit_blocks(heap_t *heap, pool_visit_fn *visit, void *context);
 
+/* Ends the program if memory of a heap with heads was overwritten outside a live block. */
+void verify_blocks(heap_t *heap, const char *call);
+
 #endif

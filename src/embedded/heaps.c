@@ -109,9 +109,19 @@ static bool wipe(const pool_block_t *block, void *context)
   return true;
 }
 
-/* Object pools end without their hooks, because their objects are blocks of the heap. */
-static void end_blocks(heap_t *heap)
+/* Last chance to find writes outside blocks or to freed ones. Nothing has ended yet if one is reported. */
+static void verify(heap_t *heap, const char *call)
 {
+  if (HAS_CHECKS && heap->object_pools)
+    heap_dependents->verify(heap, true, call);
+  if (heap_is_headed(heap))
+    verify_blocks(heap, call);
+}
+
+/* Object pools end without their hooks, because their objects are blocks of the heap. */
+static void end_blocks(heap_t *heap, const char *call)
+{
+  verify(heap, call);
   if (heap->object_pools) {
     lock_acquire(&heaps_lock);
     heap_dependents->drop(heap);
@@ -125,7 +135,7 @@ static void end_blocks(heap_t *heap)
 void pool_heap_reset(pool_heap_t *heap)
 {
   if (is_given_heap(heap, "pool_heap_reset"))
-    end_blocks(heap);
+    end_blocks(heap, "pool_heap_reset");
 }
 
 /* A heap that has this one as its parent or overflow would keep a pointer to a dead record. */
@@ -135,7 +145,7 @@ void pool_heap_destroy(pool_heap_t *heap)
     return;
   if (heap_is_needed(heap))
     fatal_misuse("pool_heap_destroy", heap, HEAP_IS_NEEDED);
-  end_blocks(heap);
+  end_blocks(heap, "pool_heap_destroy");
   heaps_leave(heap);
   budget_discharge(&heap->budget, budget_held(&heap->budget));
   heap->mark = 0;
@@ -229,12 +239,12 @@ size_t pool_heap_largest(pool_heap_t *heap)
 /* Any heap of the overflow chain may serve the request, so the smallest of their sizes counts. */
 size_t pool_heap_good_size(const pool_heap_t *heap, size_t size)
 {
-  size_t good = SIZE_MAX;
-  for (is_given_heap(heap, "pool_heap_good_size"); heap; heap = heap_overflow(heap)) {
+  size_t good = is_given_heap(heap, "pool_heap_good_size") ? SIZE_MAX : 0;
+  for (; heap; heap = heap_overflow(heap)) {
     size_t needed = heap_is_headed(heap) ? headed_size(size, 1) : size;
     good = min_size(good, needed <= PTRDIFF_MAX ? granules_for(needed) << GRANULE_LOG2 : size);
   }
-  return good == SIZE_MAX ? 0 : good;
+  return good;
 }
 
 bool pool_heap_set_budget(pool_heap_t *heap, size_t budget)

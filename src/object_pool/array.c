@@ -244,3 +244,16 @@ void hot_array_to_unused(object_pool_t *pool, object_array_t *array)
   if (become_unused(pool, array))
     hot_cool(pool);
 }
+
+const void *array_find_written(const object_pool_t *pool)
+{
+  for (uint32_t k = 0; k < pool->array_count; k++) {
+    const object_array_t *array = pool->arrays[k];
+    for (size_t i = 0; i < array->capacity; i++) {
+      const void *object = object_at(pool, array, i);
+      if (bit_tree_test(&array->free, i) && !bit_test(array->made, i) && misuse_was_written(pool, object))
+        return object;
+    }
+  }
+  return NULL;
+}

@@ -430,4 +430,8 @@ static ALWAYS_INLINE bool give_locked(object_pool_t *pool, void *object)
   return done;
 }
 
+/* Returns a free object of a checked pool that was written to after its put, or NULL. Call it under the pool's lock, or where
+ * no other thread uses the pool. */
+const void *array_find_written(const object_pool_t *pool);
+
 #endif

@@ -12,27 +12,13 @@
 #include "option.h"
 #include <string.h>
 
-/* Returns a free object that was written to after its put, or NULL. Called under the pool's lock. */
-static const void *find_written(const object_pool_t *pool)
-{
-  for (uint32_t k = 0; k < pool->array_count; k++) {
-    const object_array_t *array = pool->arrays[k];
-    for (size_t i = 0; i < array->capacity; i++) {
-      const void *object = object_at(pool, array, i);
-      if (bit_tree_test(&array->free, i) && !bit_test(array->made, i) && misuse_was_written(pool, object))
-        return object;
-    }
-  }
-  return NULL;
-}
-
 /* A tool itself sees writes to objects that are closed to the program. A single-threaded pool has no lock. */
 static const void *look_for_written(object_pool_t *pool, bool alone)
 {
   if (!is_checked(pool) || is_watched(pool) || pool->ending || (pool->single_thread && !alone))
     return NULL;
   LOCKED(&pool->lock);
-  return find_written(pool);
+  return array_find_written(pool);
 }
 
 /* Reports with no lock held, because a handler for the end of the program may use pools. */

@@ -107,6 +107,7 @@ static void test_sizes(void)
 {
   pool_heap_t *heap = heap_in(memory, 0);
   must(pool_heap_good_size(heap, 100) == 112 && pool_heap_good_size(heap, 0) == 32);
+  must(pool_heap_good_size(heap, too_large) == too_large && pool_heap_good_size(heap, too_large - 1) == too_large - 1);
   unsigned char *a = of_any_size(pool_heap_alloc(heap, 100));
   must(a && pool_usable_size(a) == 112);
   fill(a, 112, 7);
@@ -250,6 +251,38 @@ static void test_checked(void)
   ends_with("written to after it was freed", a + 3, must(!pool_heap_alloc(heap, 50)));
 }
 
+/* Both ends of the blocks find a byte that was changed. */
+static void must_end_with(const char *what, pool_heap_t *heap, unsigned char *changed)
+{
+  *changed ^= 1;
+  ends_with(what, changed, pool_heap_reset(heap));
+  ends_with(what, changed, pool_heap_destroy(heap));
+  *changed ^= 1;
+}
+
+static void test_checked_ends(void)
+{
+  if (!HAS_CHECKS)
+    return;
+  pool_heap_t *heap = heap_in(memory, POOL_HEAP_CHECKED);
+  unsigned char *first = of_any_size(pool_heap_alloc(heap, 50)), *freed = pool_heap_alloc(heap, 200);
+  unsigned char *last = of_any_size(pool_heap_alloc(heap, 60));
+  object_pool_options_t o = {.object_size = 40, .capacity = 4, .heap = heap, .flags = OBJECT_POOL_CHECKED};
+  object_pool_t *pool = object_pool_create(&o);
+  unsigned char *object = pool ? object_pool_get(pool) : NULL;
+  must(first && freed && last && object);
+  pool_heap_free(heap, freed);
+  object_pool_put(pool, object);
+  must_end_with("written past its end", heap, first + 50);
+  must_end_with("written before its beginning", heap, last - 1);
+  must_end_with("written to after it was freed", heap, freed + 199);
+  must_end_with("written to after it was freed", heap, memory + MEMORY - 1);
+  must_end_with("written to after it was put", heap, object + 39);
+  pool_heap_reset(heap);
+  must_end_with("written to after it was freed", heap, last);
+  pool_heap_destroy(heap);
+}
+
 /* ---- misuse ---- */
 
 static void test_misuse(unsigned flags)
@@ -278,6 +311,7 @@ int main(void)
   test_parents();
   test_other_heap_ends();
   test_zeroing();
+  test_checked_ends();
   test_misuse(0);
   test_misuse(HAS_CHECKS ? POOL_HEAP_CHECKED : POOL_HEAP_ZERO_ON_FREE);
   test_checked();
