@@ -26,7 +26,7 @@ import preloading
 SKIPPED = 77
 LONG = 150   # instructions: such a pattern has a process of its own, as large blocks also depend on what was allocated before
 # Few and many, by the instructions of the pattern: it is these that take the time.
-COUNTS = (1000, (4_000, 12_000)), (LONG, (20_000, 60_000)), (0, (100_000, 300_000))
+COUNTS = (1000, (1_000, 3_000)), (LONG, (10_000, 30_000)), (0, (100_000, 300_000))
 SECONDS = 1200
 NO_CLOCK = "purge_delay_ms=4000000000"
 
