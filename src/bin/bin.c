@@ -282,16 +282,19 @@ static bool due_ends(bin_t *bin)
   return depots_are_quiet(&bin->depots);
 }
 
-/* The bin may have ended meanwhile. A region is ticked with its bins, which stay due as long as it has work. */
-static size_t tick_due(bin_t *bin, size_t calls, uint64_t now_ms)
+/* The bin may have ended meanwhile. A region is ticked with its bins, which stay due as long as it has work. A bin that goes on
+ * only purges: its depots have ended their epoch. */
+static size_t tick_due(bin_t *bin, bool goes_on, size_t calls, uint64_t now_ms)
 {
   if (bin->space->own_arena && bin->space->purgeable)
     space_tick_region(bin->space, now_ms);
   closure_acquire(LOCKS_OF_BINS, &bin->lock);
   if (!bin->ended) {
-    calls = tick(bin, calls, now_ms);
-    if (!due_ends(bin))
-      due_enter_again(bin, bin->unneeded && !bin->purge_failed);
+    calls = goes_on ? slabs_purge_unneeded(bin, calls, now_ms) : tick(bin, calls, now_ms);
+    if (bin->unneeded && !bin->purge_failed)
+      due_go_on(bin);
+    else if (!due_ends(bin))
+      due_enter(bin);
   }
   lock_release(&bin->lock);
   return calls;
@@ -302,11 +305,12 @@ unsigned bins_tick(unsigned most, size_t steps, uint64_t now_ms)
 {
   size_t most_purging = max_size(steps / STEPS_PER_BIN, 1), calls = min_size(steps, BIN_STEPS_MOST) * PURGE_CALLS;
   unsigned done = 0;
+  bool goes_on;
   for (bin_t *bin; calls && done < most && (done < most_purging || !space_purge_is_under_way(&space_of_process)) &&
-                   (bin = due_next()) != NULL;
+                   (bin = due_next(&goes_on)) != NULL;
        done++) {
     size_t some = min_size(calls, PURGE_CALLS);
-    calls -= some - tick_due(bin, some, now_ms);
+    calls -= some - tick_due(bin, goes_on, some, now_ms);
   }
   return done;
 }

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT
- * The list is first in, first out. A tick visits as many bins as were in it when the tick began. A bin that reenters waits for
- * the next tick, unless it `goes_on`. */
+ * The queue is first in, first out. A tick visits as many bins as were in it when the tick began. A bin that reenters waits for
+ * the next tick. One that goes on enters a second queue, from which it is taken again as soon as no other bin waits for its
+ * first visit. */
 #include "bin/due.h"
 #include "base/list.h"
 #include "os/lock.h"
 #include "space/sleeper.h"
 
 lock_t bins_due_lock;
-static bin_t *due_first, *due_last;
-/* `due_left` counts the bins that this tick has left. It is read without the lock. */
-static uint32_t due_count, due_left;
+static bin_t *due_first, *due_last, *going_first, *going_last;
+/* `due_left` counts the bins that this tick has left, `going_count` those that go on. Both are read without the lock. */
+static uint32_t due_count, due_left, going_count;
 
 void due_enter(bin_t *bin)
 {
@@ -21,13 +22,12 @@ void due_enter(bin_t *bin)
   sleeper_note();
 }
 
-void due_enter_again(bin_t *bin, bool goes_on)
+void due_go_on(bin_t *bin)
 {
-  due_enter(bin);
-  if (!goes_on)
-    return;
   LOCKED(&bins_due_lock);
-  __atomic_store_n(&due_left, due_left + 1, __ATOMIC_RELAXED);
+  bin->goes_on = true;
+  QUEUE_APPEND(going_first, going_last, bin, due_next, due_previous);
+  __atomic_store_n(&going_count, going_count + 1, __ATOMIC_RELAXED);
 }
 
 void bin_become_due(bin_t *bin)
@@ -37,11 +37,19 @@ void bin_become_due(bin_t *bin)
   lock_release(&bin->lock);
 }
 
-static void take_out(bin_t *bin)
+static void leave_due(bin_t *bin)
 {
   QUEUE_REMOVE(due_first, due_last, bin, due_next, due_previous);
-  bin->due_next = bin->due_previous = NULL;
+  bin->due_previous = NULL;
   due_count--;
+}
+
+static void leave_going(bin_t *bin)
+{
+  QUEUE_REMOVE(going_first, going_last, bin, due_next, due_previous);
+  bin->due_previous = NULL;
+  bin->goes_on = false;
+  __atomic_store_n(&going_count, going_count - 1, __ATOMIC_RELAXED);
 }
 
 bin_t *bins_with_depots;
@@ -62,8 +70,10 @@ COLD void depots_begin(bin_t *bin)
 void due_leave(bin_t *bin)
 {
   LOCKED(&bins_due_lock);
-  if (LIST_HOLDS(due_first, bin, due_previous))
-    take_out(bin);
+  if (unlikely(bin->goes_on))
+    leave_going(bin);
+  else if (LIST_HOLDS(due_first, bin, due_previous))
+    leave_due(bin);
   if (LIST_HOLDS(bins_with_depots, bin, with_depots_previous))
     LIST_REMOVE(bins_with_depots, bin, with_depots_next, with_depots_previous);
 }
@@ -74,21 +84,27 @@ void bins_begin_tick(void)
   __atomic_store_n(&due_left, due_count, __ATOMIC_RELAXED);
 }
 
-bool bins_tick_is_under_way(void) { return __atomic_load_n(&due_left, __ATOMIC_RELAXED) != 0; }
+bool bins_tick_is_under_way(void)
+{
+  return (__atomic_load_n(&due_left, __ATOMIC_RELAXED) | __atomic_load_n(&going_count, __ATOMIC_RELAXED)) != 0;
+}
 
 bool bins_are_due(void)
 {
   LOCKED(&bins_due_lock);
-  return due_first != NULL;
+  return due_first || going_first;
 }
 
 /* Bins may have left the list since the tick began, so the list can end before the count does. */
-bin_t *due_next(void)
+bin_t *due_next(bool *goes_on)
 {
   LOCKED(&bins_due_lock);
   bin_t *bin = due_left ? due_first : NULL;
   __atomic_store_n(&due_left, bin ? due_left - 1 : 0, __ATOMIC_RELAXED);
+  *goes_on = !bin;
   if (bin)
-    take_out(bin);
+    leave_due(bin);
+  else if ((bin = going_first) != NULL)
+    leave_going(bin);
   return bin;
 }

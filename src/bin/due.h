@@ -13,7 +13,7 @@ extern lock_t bins_due_lock;
 
 /* Called under the lock of the bin. due_leave() removes an ending bin from both lists. A tick may have taken it already. */
 void due_enter(bin_t *bin);
-void due_enter_again(bin_t *bin, bool goes_on); /* by a tick, which visits the bin once more if it `goes_on` */
+void due_go_on(bin_t *bin); /* by a tick, which visits the bin once more */
 void due_leave(bin_t *bin);
 
 /* Every change of the bin calls this, under its lock. */
@@ -38,7 +38,8 @@ bool bins_tick_is_under_way(void);
 
 bool bins_are_due(void);
 
-/* Takes the next bin of this tick from the list, or returns NULL. The bin stays `due`, so no use of it enters it meanwhile. */
-bin_t *due_next(void);
+/* Takes the next bin of this tick, or returns NULL. *goes_on: the tick has visited it before. The bin stays `due`, so no use of
+ * it enters it meanwhile. */
+bin_t *due_next(bool *goes_on);
 
 #endif

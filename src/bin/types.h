@@ -72,6 +72,7 @@ typedef struct bin {
   bool purge_failed;   /* the system refused the last purge */
   uint64_t epoch_ms;   /* the end of the last epoch of low_idle */
   struct bin *due_previous;
+  bool goes_on; /* it is in the second queue of due.c */
 
   _Alignas(DEPOT_LINE) depots_t depots; /* empty if threads keep no magazines of this class */
   bool due,

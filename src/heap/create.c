@@ -238,14 +238,12 @@ static heap_t *create(const pool_heap_options_t *o)
   heap_t *heap = o->memory ? create_guest(o) : create_of_system(o);
   if (!heap)
     return NULL;
-  size_t head = heap->head_bytes, table = o->memory ? 0 : heap_class_table_bytes(o->size_class_count);
-  if (o->memory && o->budget && head > o->budget)
-    return failed_for_budget(heap, o, 0, head + table);
+  size_t head = heap->head_bytes;
   if (o->memory && !budget_charge(&heap->budget, head))
-    return failed(heap, 0);
+    return o->budget && head > o->budget ? failed_for_budget(heap, o, 0, head) : failed(heap, 0);
   bool has_classes = set_classes(heap, o);
   if (!has_classes || !region_prepare(heap, o)) {
-    size_t records = head + table;
+    size_t records = head + (o->memory ? 0 : heap_class_table_bytes(o->size_class_count));
     heap_give_record(heap, (void *)(uintptr_t)heap->class_sizes, heap_class_table_bytes(heap->class_count));
     return !has_classes && o->budget && records > o->budget ? failed_for_budget(heap, o, head, records) : failed(heap, head);
   }

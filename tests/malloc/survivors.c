@@ -17,10 +17,11 @@ static bool survives(survivors_t which, size_t i, size_t count)
 }
 
 /* What was free a moment ago may wait to be used again, until a call finds that it was not for a while: how much that is
- * depends on how long the phase took. So it is looked at until it is little enough, or has had time. */
+ * depends on how long the phase took. So it is looked at until it is little enough, or has had time. Calls come seldom, and
+ * make bins of many classes due: each of them takes a part of the system calls that a while allows. */
 static size_t held_in_the_end(size_t before, size_t most)
 {
-  enum { LOOKS = 100, LOOK_US = 100000 };
+  enum { LOOKS = 60, LOOK_US = 100000 };
   size_t held = held_bytes() - before;
   for (int look = 0; look < LOOKS && held > most; look++) {
     usleep(LOOK_US);
@@ -86,6 +87,8 @@ static void test_survivors_are_scattered(void **state)
   at_most(30000, SCATTERED, 220);
   at_most(100000, SCATTERED, 150);
   at_most(1000000, SCATTERED, 150);
+  if (sysconf(_SC_PAGESIZE) == 4096) /* of ten pages one has a block that stays */
+    at_most(2000, SCATTERED, 260);
 }
 
 int main(void)
