@@ -17,8 +17,8 @@ LAYERS = [
     ("base", ["machine", "features", "shared", "bits", "low_water", "grown", "pattern", "text", "span_tree",
               "list", "range_tree", "granules", "granules_kept", "granule_rows", "granules_ask", "granules_cut"]),
     ("os", ["embedded/atomics", "embedded/errno", "embedded/string", "os", "tool", "probe", "thread_local", "parts", "lock",
-            "window", "unix_memory", "unix_output", "unix_threads", "unix_tool", "posix", "linux_lines", "linux",
-            "linux_threads", "linux_processors", "embedded"]),
+            "window", "unix_memory", "unix_output", "unix_threads", "unix_tool", "posix", "windows", "windows_process",
+            "linux_lines", "linux", "linux_threads", "linux_processors", "embedded"]),
     ("", ["misuse", "option", "size_class"]),
     ("space", ["class_map", "sleeper", "refusals", "budget", "gate", "step_budget", "metadata", "run", "arena", "huge_pages",
                "units", "slots", "space", "search", "purge", "move", "huge"]),
@@ -72,12 +72,13 @@ PLATFORM_HEADER = re.compile(r"(sys|linux|asm|mach|bits)/|unistd\.h$|windows\.h$
 # Of these Linux alone has all: a port would not compile with them.
 LINUX_HEADER = re.compile(r"(linux|asm)/|sys/(auxv|eventfd|prctl|random|syscall|sysinfo|uio)\.h$")
 # Files of which a build has some; it has all others.
-ALL_SYSTEMS = {"embedded", "linux", "posix"}
+WITH_ADDRESSES = {"linux", "posix", "windows"}   # which firmware has none of
+ALL_SYSTEMS = {"embedded", *WITH_ADDRESSES}
 SYSTEMS = {"os/embedded": {"embedded"}, "os/linux": {"linux"}, "os/posix": {"posix"}, "os/unix_": {"linux", "posix"},
-           "os/window": {"linux", "posix"}, "embedded/": {"embedded"}, **dict.fromkeys(
+           "os/windows": {"windows"}, "os/window": WITH_ADDRESSES, "embedded/": {"embedded"}, **dict.fromkeys(
                # What firmware's front stands for.
                ["api/", "misuse", "debug/sites", "heap/heap", "heap/startup", "heap/blocks", "heap/reallocate", "heap/locate",
-                "object_pool/fast_path", "object_pool/process"], {"linux", "posix"})}
+                "object_pool/fast_path", "object_pool/process"], WITH_ADDRESSES)}
 LINUX_UNITS = ("os/linux", "debug/linux_")
 PLATFORM_MACRO = re.compile(r"^\s*#\s*(?:el)?if.*\b(__linux__|__unix__|__APPLE__|__FreeBSD__|_WIN32)\b")
 # Headers that print or allocate.

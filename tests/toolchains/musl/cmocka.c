@@ -11,6 +11,8 @@ enum { RUNS, FAILS, IS_SKIPPED };
 static jmp_buf end_of_test;
 static void *state;
 
+void (*cmocka_before_first)(void);
+
 static _Noreturn void leave(int how) { longjmp(end_of_test, how); }
 
 static _Noreturn void fail_at(const char *file, int line, const char *what)
@@ -111,6 +113,8 @@ int cmocka_run(const char *group, const struct CMUnitTest *tests, size_t count, 
   int ended[IS_SKIPPED + 1] = {0};
   printf("[==========] %s: Running %zu test(s).\n", group, count);
   run_fixture(setup);
+  if (cmocka_before_first)
+    cmocka_before_first();
   for (size_t i = 0; i < count; i++)
     ended[run(group, &tests[i])]++;
   run_fixture(teardown);

@@ -30,6 +30,9 @@ typedef int cmocka_fixture_t(void **state);
 int cmocka_run(const char *group, const struct CMUnitTest *tests, size_t count, cmocka_fixture_t *setup,
                cmocka_fixture_t *teardown);
 
+/* Called behind the first fixture, if it is set. */
+extern void (*cmocka_before_first)(void);
+
 #define HERE                       __FILE__, __LINE__
 #define NUMBER(value)              ((uintmax_t)(value))
 #define ADDRESS(value)             ((uintmax_t)(uintptr_t)(value))
