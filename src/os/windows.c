@@ -5,8 +5,8 @@
  * Windows reserves addresses in steps of 64 KiB, and commits memory there in pages. A reservation is only released as a whole.
  * So unmapping decommits the pages, which returns their memory, and releases a reservation when none of its pages is left.
  *
- *   - In the window, os_map_at() reserves a slot at its first use, and keeps it. This costs addresses alone. Pages that are
- *     reserved there and not committed count as unmapped.
+ *   - In the window, os_map_at() reserves a slot at its first use, and keeps it. This costs addresses alone, and 256 KiB
+ *     in wine, so the window is not reserved at once. Pages that are reserved there and not committed count as unmapped.
  *   - os_map() has a reservation for each mapping. unmapping serializes the search for what is left of one, and its release:
  *     a second thread would release what a third has at this address by then.
  *   - os_reserve() has one, too. Its reservation is released if one call unmaps all of it.
