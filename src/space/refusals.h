@@ -18,12 +18,12 @@ os_mapped_t refusals_map_at(void *address, size_t size);
 
 /* The process's space was searched in vain for a run, and has counted `changes` so far. refusals_answer() returns whether
  * another search would fail too: for no shorter run, without a change since, and the system would refuse as much. */
-extern INTERNAL THREAD_LOCAL uint32_t refusals_searched; /* KiB of that run; 0: the thread has not searched since it forgot */
-void refusals_note_search(size_t size, uint64_t changes);
-bool refusals_answer_search(size_t size, uint64_t changes);
-static inline bool refusals_answer(size_t size, uint64_t changes)
+extern INTERNAL THREAD_LOCAL uint8_t refusals_searched; /* units of it; 0: more than 255, or none since the thread forgot */
+void refusals_note_search(size_t units, uint64_t changes);
+bool refusals_answer_search(size_t units, uint64_t changes);
+static inline bool refusals_answer(size_t units, uint64_t changes)
 {
-  return unlikely(refusals_searched) && refusals_answer_search(size, changes);
+  return unlikely(refusals_searched) && refusals_answer_search(units, changes);
 }
 
 /* os_unmap(). If it succeeds, nothing is remembered in any thread. refusals_note_unmap() is for memory that goes otherwise. */

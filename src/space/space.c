@@ -123,7 +123,7 @@ static void tell_huge_pages(space_t *space, const run_t *run, bool filled)
 
 bool space_is_refused(const space_t *space, size_t units)
 {
-  return !space->own_arena && refusals_answer(units << UNIT_LOG2, __atomic_load_n(&space->changes, __ATOMIC_RELAXED));
+  return !space->own_arena && refusals_answer(units, __atomic_load_n(&space->changes, __ATOMIC_RELAXED));
 }
 
 static run_t *take_units(space_t *space, size_t units, size_t alignment, bool filled)
@@ -133,7 +133,7 @@ static run_t *take_units(space_t *space, size_t units, size_t alignment, bool fi
   LOCKED(&space->lock);
   run_t *run = space_search(space, units, alignment);
   if (!run && !space->own_arena && alignment == 1) /* an aligned run is found more seldom than others */
-    refusals_note_search(units << UNIT_LOG2, space->changes);
+    refusals_note_search(units, space->changes);
   if (run && (filled || unlikely(space->opens_pages)))
     tell_huge_pages(space, run, filled);
   return run;

@@ -79,30 +79,49 @@ static void a_thread_that_forgets_leaves_others_alone(void **state)
 /* The count of answers is short. It must not look like none when it overflows. An answer in advance counts too. */
 static void every_64th_attempt_asks(void **state)
 {
-  enum { ATTEMPTS = 640, EACH = 64, CHANGES = 7 };
+  enum { ATTEMPTS = 640, EACH = 64, CHANGES = 7, UNITS = 2 };
   (void)state;
   os_fake_heal();
-  size_t page = os_page_size(), asked = 0;
-  char *place = os_map(page, page);
+  size_t size = UNITS * UNIT, asked = 0;
+  char *place = os_map(size, UNIT);
   assert_non_null(place);
-  assert_true(refusals_unmap(place, page));
+  assert_true(refusals_unmap(place, size));
   refusals_forget();
   os_fake.fail_kinds = 1 << OS_MAP_AT;
-  assert_int_equal(asks(place, page), 1);
+  assert_int_equal(asks(place, size), 1);
   for (size_t i = 0; i < ATTEMPTS; i++) {
-    asked += asks(place, page);
+    asked += asks(place, size);
     assert_true(refusals_have_answered());
   }
   assert_int_equal(asked, ATTEMPTS / EACH);
-  assert_false(refusals_answer(page, CHANGES)); /* nothing was searched */
-  refusals_note_search(page, CHANGES);
-  assert_false(refusals_answer(page - KIB, CHANGES) || refusals_answer(page, CHANGES + 1));
+  assert_false(refusals_answer(UNITS, CHANGES)); /* nothing was searched */
+  refusals_note_search(UNITS, CHANGES);
+  assert_false(refusals_answer(UNITS - 1, CHANGES) || refusals_answer(UNITS, CHANGES + 1));
   for (size_t i = 0; i < ATTEMPTS; i++)
-    asked += refusals_answer(page, CHANGES) ? 0 : asks(place, page);
+    asked += refusals_answer(UNITS, CHANGES) ? 0 : asks(place, size);
   assert_int_equal(asked, 2 * ATTEMPTS / EACH);
   refusals_forget();
-  assert_int_equal(asks(place, page), 1);
-  assert_false(refusals_answer(page, CHANGES)); /* the search is forgotten too */
+  assert_int_equal(asks(place, size), 1);
+  assert_false(refusals_answer(UNITS, CHANGES)); /* the search is forgotten too */
+  os_fake_heal();
+  refusals_forget();
+}
+
+/* Long sizes that differ a little are not taken for each other: an arena asks for less where more was refused. */
+static void a_refusal_answers_for_no_less(void **state)
+{
+  (void)state;
+  os_fake_heal();
+  char *place = os_map(UNIT, UNIT);
+  assert_non_null(place);
+  assert_true(refusals_unmap(place, UNIT));
+  for (size_t size = 2 * UNIT; size <= (size_t)1 << 30; size *= 2) {
+    refusals_forget();
+    os_fake.fail_kinds = 1 << OS_MAP_AT;
+    assert_int_equal(asks(place, size), 1);
+    assert_int_equal(asks(place, size - UNIT), 1);
+    assert_true(size > 128 << 20 || asks(place, size) == 0);
+  }
   os_fake_heal();
   refusals_forget();
 }
@@ -141,6 +160,7 @@ int main(void)
     cmocka_unit_test(what_is_forbidden_is_not_remembered),
     cmocka_unit_test(a_thread_that_forgets_leaves_others_alone),
     cmocka_unit_test(every_64th_attempt_asks),
+    cmocka_unit_test(a_refusal_answers_for_no_less),
     cmocka_unit_test(a_refusal_is_void_if_another_thread_unmaps_meanwhile),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
