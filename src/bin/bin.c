@@ -283,15 +283,18 @@ static bool due_ends(bin_t *bin)
 }
 
 /* The bin may have ended meanwhile. A region is ticked with its bins, which stay due as long as it has work. A bin that goes on
- * only purges: its depots have ended their epoch. */
+ * only purges until the next epoch: its depots have ended this one. It goes on only if it made calls, so callers come to an
+ * end. */
 static size_t tick_due(bin_t *bin, bool goes_on, size_t calls, uint64_t now_ms)
 {
+  size_t given = calls;
   if (bin->space->own_arena && bin->space->purgeable)
     space_tick_region(bin->space, now_ms);
   closure_acquire(LOCKS_OF_BINS, &bin->lock);
   if (!bin->ended) {
-    calls = goes_on ? slabs_purge_unneeded(bin, calls, now_ms) : tick(bin, calls, now_ms);
-    if (bin->unneeded && !bin->purge_failed)
+    bool only_purges = goes_on && !low_water_epochs(bin->epoch_ms, now_ms, bin->space->purge_delay_ms);
+    calls = only_purges ? slabs_purge_unneeded(bin, calls, now_ms) : tick(bin, calls, now_ms);
+    if (bin->unneeded && !bin->purge_failed && calls < given)
       due_go_on(bin);
     else if (!due_ends(bin))
       due_enter(bin);
@@ -300,14 +303,15 @@ static size_t tick_due(bin_t *bin, bool goes_on, size_t calls, uint64_t now_ms)
   return calls;
 }
 
-/* Each bin may give the space many slabs to purge. So during a purge, frequent callers tick one bin at a time. */
+/* Each bin may give the space many slabs to purge. So during a purge, frequent callers tick one bin at a time. Bins that go on
+ * are visited as long as there are calls, though `most` others were ticked. */
 unsigned bins_tick(unsigned most, size_t steps, uint64_t now_ms)
 {
   size_t most_purging = max_size(steps / STEPS_PER_BIN, 1), calls = min_size(steps, BIN_STEPS_MOST) * PURGE_CALLS;
   unsigned done = 0;
   bool goes_on;
-  for (bin_t *bin; calls && done < most && (done < most_purging || !space_purge_is_under_way(&space_of_process)) &&
-                   (bin = due_next(&goes_on)) != NULL;
+  for (bin_t *bin; calls && (done < most_purging || !space_purge_is_under_way(&space_of_process)) &&
+                   (bin = due_next(done < most, &goes_on)) != NULL;
        done++) {
     size_t some = min_size(calls, PURGE_CALLS);
     calls -= some - tick_due(bin, goes_on, some, now_ms);

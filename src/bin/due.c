@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The queue is first in, first out. A tick visits as many bins as were in it when the tick began. A bin that reenters waits for
- * the next tick. One that goes on enters a second queue, from which it is taken again as soon as no other bin waits for its
- * first visit. */
+ * the next tick. One that goes on enters a second queue. Bins are taken from it if none waits for its first visit, or if the
+ * caller may make no more of these. */
 #include "bin/due.h"
 #include "base/list.h"
 #include "os/lock.h"
@@ -96,11 +96,12 @@ bool bins_are_due(void)
 }
 
 /* Bins may have left the list since the tick began, so the list can end before the count does. */
-bin_t *due_next(bool *goes_on)
+bin_t *due_next(bool may_begin, bool *goes_on)
 {
   LOCKED(&bins_due_lock);
-  bin_t *bin = due_left ? due_first : NULL;
-  __atomic_store_n(&due_left, bin ? due_left - 1 : 0, __ATOMIC_RELAXED);
+  bin_t *bin = may_begin && due_left ? due_first : NULL;
+  if (may_begin)
+    __atomic_store_n(&due_left, bin ? due_left - 1 : 0, __ATOMIC_RELAXED);
   *goes_on = !bin;
   if (bin)
     leave_due(bin);

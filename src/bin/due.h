@@ -38,8 +38,8 @@ bool bins_tick_is_under_way(void);
 
 bool bins_are_due(void);
 
-/* Takes the next bin of this tick, or returns NULL. *goes_on: the tick has visited it before. The bin stays `due`, so no use of
- * it enters it meanwhile. */
-bin_t *due_next(bool *goes_on);
+/* Takes the next bin of this tick, or returns NULL. *goes_on: the tick has visited it before, as it must have unless
+ * `may_begin`. The bin stays `due`, so no use of it enters it meanwhile. */
+bin_t *due_next(bool may_begin, bool *goes_on);
 
 #endif

@@ -15,7 +15,7 @@
 #include "space/step_budget.h"
 
 enum {
-  BINS_PER_LOOK = 32,   /* most bins that one caller ticks for each of its steps, however many are due */
+  BINS_PER_LOOK = 32,   /* most bins that one caller ticks, however many are due */
   CACHES_PER_LOOK = 32, /* most of its own caches of heaps that one caller ticks */
   HEAPS_PER_LOOK = 32   /* most heaps that one caller checks for granules */
 };
@@ -88,7 +88,7 @@ static void tick_bins(size_t steps, uint64_t now_ms)
 {
   if (!lock_attempt(&heaps_lock))
     return;
-  bins_tick(BINS_PER_LOOK * (unsigned)steps, steps, now_ms);
+  bins_tick(BINS_PER_LOOK, steps, now_ms);
   lock_release(&heaps_lock);
 }
 

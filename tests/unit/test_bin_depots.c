@@ -2,6 +2,7 @@
  * The locks of depots: who waits for whom, and which bins ticks still have to look at. */
 #include "bins.h"
 #include "check/check.h"
+#include "os_fake.h"
 #include <pthread.h>
 #include <unistd.h>
 
@@ -104,6 +105,38 @@ static void a_depot_that_is_used_makes_its_bin_due(void **state)
   }
 }
 
+/* A bin that has much to purge is visited again and again. Its depots still give up what each epoch did not need. */
+static void a_bin_that_goes_on_ends_epochs(void **state)
+{
+  enum { MANY = 1400, DELAY_MS = 8, EPOCH_MS = DELAY_MS / LOW_WATER_EPOCHS, TICKS = 3 * LOW_WATER_EPOCHS };
+  static void *blocks[MANY];
+  uint64_t now = 1000000;
+  (void)state;
+  class_new(size_class_of(os_fake.page_size));
+  bin.space->purge_delay_ms = DELAY_MS;
+  bin.epoch_ms = now;
+  take_all(blocks, MANY);
+  for (size_t i = 0; i < MANY; i += 2)
+    bin_put(&bin, &blocks[i], 1);
+  while (!bin.unneeded) {
+    bins_begin_tick();
+    bins_tick(1, 1, now += EPOCH_MS);
+  }
+  unsigned k = bin.magazine_capacity;
+  void *entries[MAGAZINE_CAPACITY_MOST];
+  for (unsigned i = 0; i < k; i++)
+    entries[i] = blocks[2 * i + 1];
+  bin_give_magazine(&bin, fill(bin_new_magazine(&bin, k, MY_SHARD), entries, k), MY_SHARD);
+  assert_int_equal(bin.depots.count, 1);
+  for (int i = 0; i < TICKS; i++) {
+    bins_begin_tick();
+    bins_tick(1, 1, now += EPOCH_MS);
+  }
+  assert_true(bins_tick_is_under_way() && bin.unneeded);
+  assert_int_equal(bin.depots.count, 0);
+  check_bin(&bin);
+}
+
 /* The empty magazine that is given for a stolen one goes where the next is filled. */
 static void empties_go_back(void **state)
 {
@@ -148,6 +181,7 @@ static void unused_depots_get_no_empties(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_bin_that_goes_on_ends_epochs),
     cmocka_unit_test(a_depot_that_is_used_makes_its_bin_due),
     cmocka_unit_test(empties_go_back),
     cmocka_unit_test(an_exchange_does_not_wait_for_the_slabs),
