@@ -70,7 +70,7 @@ class Recipes(sandbox.Folder):
         text = run("rpmspec", "-P", RECIPES / "tidepool.spec", folder=self.folder)
         self.assertRegex(text, rf"(?m)^Version: +{re.escape(VERSION)}$")
         packages = run("rpmspec", "-q", "--qf", "%{name}-%{version}\n", RECIPES / "tidepool.spec", folder=self.folder)
-        parts = ("", "-malloc", "-record", "-tools", "-devel", "-static")
+        parts = ("", "-malloc", "-record", "-debug", "-tools", "-devel", "-static")
         self.assertEqual(set(packages.split()), {f"tidepool{part}-{VERSION}" for part in parts})
 
     def test_port(self):
