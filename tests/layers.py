@@ -14,20 +14,18 @@ import tempfile
 # Bottom up: a folder of src ("" is src itself) and its units, which are pairs of .c and .h or one of the two. A unit may
 # include itself and what stands before it.
 LAYERS = [
-    ("base", ["machine", "features", "shared", "bits", "low_water", "grown", "pattern", "text", "span_tree",
-              "list", "range_tree", "granules", "granules_kept", "granule_rows", "granules_ask", "granules_cut"]),
-    ("os", ["embedded/atomics", "embedded/errno", "embedded/string", "os", "tool", "probe", "thread_local", "parts", "lock",
-            "window", "unix_memory", "unix_output", "unix_threads", "unix_tool", "posix", "windows", "windows_process",
-            "linux_lines", "linux", "linux_threads", "linux_processors", "embedded"]),
+    ("base", ["machine", "fill", "bits", "low_water", "text", "list", "trees", "granules", "granule_rows", "granules_ask",
+              "granules_cut"]),
+    ("os", ["embedded/atomics", "embedded/errno", "embedded/string", "os", "tool", "parts", "lock", "window", "unix",
+            "unix_tool", "posix", "windows", "windows_process", "linux_lines", "linux", "linux_threads", "embedded"]),
     ("", ["misuse", "option", "size_class"]),
-    ("space", ["class_map", "sleeper", "refusals", "budget", "gate", "step_budget", "metadata", "run", "arena", "huge_pages",
-               "units", "slots", "space", "search", "purge", "move", "huge"]),
-    ("bin", ["slab", "magazine", "depot", "types", "due", "slabs", "slab_sizes", "bin", "ask"]),
-    ("thread", ["claim", "allowance", "magazines", "readers", "types", "caches", "thread"]),
-    ("heap", ["types", "debug_hooks", "heap", "life", "invalid", "invalid_place", "granular",
-              "granular_figures", "guest", "large", "block_source", "locate", "figures", "helper_threads", "tick",
-              "fork", "startup", "blocks", "attempt", "exhausted", "reallocate", "walk", "reset", "region",
-              "options", "create"]),
+    ("space", ["class_map", "refusals", "budget", "metadata", "arena", "huge_pages", "units", "space", "slots", "purge", "move",
+               "huge"]),
+    ("bin", ["depot", "bin", "due", "slab", "slabs", "ask"]),
+    ("thread", ["magazines", "allowance", "readers", "thread", "caches"]),
+    ("heap", ["heap", "debug_hooks", "invalid", "life", "granular", "guest", "large", "block_source", "locate", "figures",
+              "tick", "helper_threads", "manager", "blocks", "attempt", "exhausted", "reallocate", "walk", "region", "options",
+              "create"]),
     ("object_pool", ["types", "along", "object_misuse", "watch", "array", "cache", "hooks", "registry", "process",
                      "capacity", "find", "get", "put", "fast_path", "create"]),
     ("api", ["fast_path", "pool", "heap", "malloc", "new_delete", "loader", "stats"]),
@@ -48,20 +46,20 @@ NARROW = {
     **{f"api/{unit}": {"base", "os", "misuse", "api/fast_path"} for unit in ("malloc", "new_delete")},
     "api/loader": {"base", "os", "option", "heap"},
     **{f"api/{unit}": LOW | {"heap", "object_pool", "api/fast_path"} for unit in ("pool", "stats")},
-    **{f"object_pool/{unit}": LOW | {"heap", "object_pool", "space/gate", "space/metadata", "thread/claim"}
+    **{f"object_pool/{unit}": LOW | {"heap", "object_pool", "space/metadata"}
        for unit in dict(LAYERS)["object_pool"]},
     **{f"embedded/{unit}": {"base", "os", "misuse", "heap", "object_pool", "debug/head", "debug/sites", "embedded"}
        for unit in dict(LAYERS)["embedded"]},
 }
 # Where a lower layer calls a higher one: a pointer that the higher one sets.
 CALLS_UP = {
-    "misuse.h": {"fatal_before_abort", "fatal_heap_name", "fatal_say_frames"},   # set by heap/startup and debug/observe
+    "misuse.h": {"fatal_before_abort", "fatal_heap_name", "fatal_say_frames"},   # set by heap/manager and debug/observe
     "heap/heap.h": {"heap_dependents"},             # set by object_pool/registry
     "debug/export.h": {"export_figures"},           # set by debug/observe, to a function of api/stats
-    "heap/helper_threads.h": {"background_tick"},   # set by heap/startup
+    "heap/tick.h": {"background_tick"},   # set by heap/manager
 }
 # These may include the public headers, and so may all of object_pool, api and debug.
-PUBLIC = {"os/embedded", "heap/types", "heap/figures", "heap/walk", "heap/region", "heap/life", "heap/guest", "heap/create"}
+PUBLIC = {"os/embedded", "heap/heap", "heap/locate", "heap/figures", "heap/region", "heap/life", "heap/guest", "heap/create"}
 PUBLIC_FOLDERS = ("object_pool/", "api/", "debug/", "embedded/")
 PUBLIC_EVERYWHERE = {"tidepool/version.h"}   # numbers, and no type
 
@@ -74,10 +72,10 @@ LINUX_HEADER = re.compile(r"(linux|asm)/|sys/(auxv|eventfd|prctl|random|syscall|
 # Files of which a build has some; it has all others.
 WITH_ADDRESSES = {"linux", "posix", "windows"}   # which firmware has none of
 ALL_SYSTEMS = {"embedded", *WITH_ADDRESSES}
-SYSTEMS = {"os/embedded": {"embedded"}, "os/linux": {"linux"}, "os/posix": {"posix"}, "os/unix_": {"linux", "posix"},
+SYSTEMS = {"os/embedded": {"embedded"}, "os/linux": {"linux"}, "os/posix": {"posix"}, "os/unix": {"linux", "posix"},
            "os/windows": {"windows"}, "os/window": WITH_ADDRESSES, "embedded/": {"embedded"}, **dict.fromkeys(
                # What firmware's front stands for.
-               ["api/", "misuse", "debug/sites", "heap/heap", "heap/startup", "heap/blocks", "heap/reallocate", "heap/locate",
+               ["api/", "misuse", "debug/sites", "heap/heap", "heap/manager", "heap/blocks", "heap/reallocate", "heap/locate",
                 "object_pool/fast_path", "object_pool/process"], WITH_ADDRESSES)}
 LINUX_UNITS = ("os/linux", "debug/linux_")
 PLATFORM_MACRO = re.compile(r"^\s*#\s*(?:el)?if.*\b(__linux__|__unix__|__APPLE__|__FreeBSD__|_WIN32)\b")
@@ -225,15 +223,16 @@ GOOD_TREE = {
     "base/bits.h": "#include <stdint.h>\n",
     "os/os.h": '#include "base/bits.h"\n',
     "os/linux_lines.h": "#include <sys/syscall.h>\n",
-    "os/linux.c": '#include "os/linux_lines.h"\n#include "os/os.h"\n#include <sys/mman.h>\n#ifdef __linux__\n#endif\n',
+    "os/linux.c": '#include "os/linux_lines.h"\n#include "os/os.h"\n#include <sys/mman.h>\n#ifdef __linux__\n#endif\n'
+                  "bool os_map(void)\n{\n  return true;\n}\n",
     "option.c": "#include <tidepool/version.h>\n",
     "misuse.h": "extern void (*fatal_before_abort)(void);\n",
     "size_class_table.inc": "1, 2\n",
     "size_class.c": '#include "size_class_table.inc"\n',
     "space/class_map.h": '#include "base/bits.h"\nextern window_t class_window;\n',
-    "space/run.h": '#include "space/class_map.h"\n',
-    "space/arena.c": '#include "space/run.h"\n#include "os/os.h"\n#include <string.h>\n',
-    "space/space.h": '#include "space/run.h"\n',
+    "space/arena.h": '#include "space/class_map.h"\n',
+    "space/arena.c": '#include "space/arena.h"\n#include "os/os.h"\n#include <string.h>\n',
+    "space/space.h": '#include "space/arena.h"\n',
     "bin/bin.h": '#include "space/space.h"\n',
     "heap/create.h": '#include "heap/heap.h"\n#include <tidepool/heap.h>\n',
     "heap/heap.h": '#include "bin/bin.h"\nextern const heap_dependents_t *heap_dependents;\n',
@@ -244,7 +243,6 @@ GOOD_TREE = {
     "debug/linux_memory.c": "#include <sys/uio.h>\n",
     "heap/tick.c": "static bool is_there(void)\n{\n  if (1) {\n    return false;\n  }\n}\nvoid tick(void) {}\n",
     "heap/large.c": "/* is_there() */\nvoid tick(void);\nstatic int (*is_there)(void);\nint w = '\"', used = is_there();\n",
-    "os/linux_processors.c": "bool os_map(void)\n{\n  return true;\n}\n",
     "os/posix.c": "#include <sys/mman.h>\nbool os_map(void)\n{\n  return true;\n}\nvoid os_purge(void) {}\n",
     "os/embedded.c": "bool os_map(void)\n{\n  return true;\n}\n",
     "README.md": "# src\n" + "".join(f"| [`{folder}/`]({folder}) | x |\n" if folder else "| this folder | x |\n"
@@ -253,11 +251,11 @@ GOOD_TREE = {
 # One more file each, and the words of the complaint.
 BAD_FILES = [
     ("base/text.c", '#include "os/os.h"\n', "base/text may not include os/os"),
-    ("base/range_tree.c", "#include <stdio.h>\n", "base may not include <stdio.h>"),
-    ("space/extra.c", '#include "space/run.h"\n', "not in the list"),
+    ("base/trees.c", "#include <stdio.h>\n", "base may not include <stdio.h>"),
+    ("space/extra.c", '#include "space/arena.h"\n', "not in the list"),
     ("class_map.c", "", "not in the list"),
-    ("space/class_map.c", '#include "space/run.h"\n', "space/class_map may not include space/run"),
-    ("bin/slab.c", '  #  include "bin/bin.h"\n', "bin/slab may not include bin/bin"),
+    ("space/class_map.c", '#include "space/arena.h"\n', "space/class_map may not include space/arena"),
+    ("bin/depot.c", '  #  include "bin/bin.h"\n', "bin/depot may not include bin/bin"),
     ("bin/bin.c", '#include "heap/heap.h"\n', "bin/bin may not include heap/heap"),
     ("heap/heap.c", '#include "debug/head.h"\n', "heap/heap may not include debug/head"),
     ("debug/leaks.c", "#include <sys/uio.h>\n", "belongs to os"),
@@ -280,8 +278,8 @@ BAD_FILES = [
     ("heap/walk.c", "bool *is_there(void)\n{\n  return 0;\n}\n", "is_there() is a function of heap/tick.c too"),
     ("heap/walk.c", "static inline __attribute__((alloc_size(1))) bool is_there(void);\n",
      "is_there() is a function of heap/tick.c too"),
-    ("os/linux_threads.c", "bool os_map(void) {}\n", "os_map() is a function of os/linux_processors.c too"),
-    ("os/unix_memory.c", "void os_purge(void) {}\n", "os_purge() is a function of os/posix.c too"),
+    ("os/linux_threads.c", "bool os_map(void) {}\n", "os_map() is a function of os/linux.c too"),
+    ("os/unix.c", "void os_purge(void) {}\n", "os_purge() is a function of os/posix.c too"),
     ("heap/tick.c", '#include "os/linux_lines.h"\n', "heap/tick may not include os/linux_lines"),
     ("os/posix.c", "#include <sys/syscall.h>\n", "<sys/syscall.h> belongs to os/linux"),
     ("heap/walk.c", "char b = '\"';\nstatic const int c[] = {1};\nvoid tick(void) {}\n",

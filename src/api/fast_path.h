@@ -6,7 +6,7 @@
 #include "misuse.h"
 #include "size_class.h"
 #include "space/class_map.h"
-#include "thread/caches.h"
+#include "thread/thread.h"
 
 #include <string.h>
 
@@ -128,7 +128,7 @@ static inline loaded_t *loaded_of(const thread_t *thread, const struct pool_heap
 }
 
 /* Pop and push for a heap whose magazines other threads may reach. The thread is busy from before it looks at the slot until it
- * is done (caches.h). NULL, false: no magazine, or it is empty or full. */
+ * is done (thread/thread.h). NULL, false: no magazine, or it is empty or full. */
 static inline void *pop_within_reach(thread_t *thread, const struct pool_heap *heap, size_t size_class)
 {
   void *block = NULL;

@@ -7,8 +7,8 @@
  *
  * Built with -fexceptions, because std::bad_alloc passes through these frames. */
 #include "api/fast_path.h"
+#include "base/machine.h"
 #include "misuse.h"
-#include "os/thread_local.h"
 #include <dlfcn.h>
 #include <errno.h>
 

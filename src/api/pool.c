@@ -4,7 +4,6 @@
 #include "heap/blocks.h"
 #include "heap/debug_hooks.h"
 #include "heap/heap.h"
-#include "heap/helper_threads.h"
 #include "heap/invalid.h"
 #include "heap/life.h"
 #include "heap/locate.h"

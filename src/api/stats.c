@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * Figures, as numbers and as JSON. JSON beyond the end of a buffer is only counted, so the caller learns the length. */
-#include "base/grown.h"
 #include "base/text.h"
 #include "heap/debug_hooks.h"
-#include "heap/figures.h"
 #include "heap/heap.h"
-#include "heap/helper_threads.h"
 #include "heap/invalid.h"
 #include "heap/life.h"
+#include "heap/locate.h"
 #include "heap/tick.h"
-#include "heap/walk.h"
 #include "misuse.h"
 #include "object_pool/registry.h"
 #include "option.h"

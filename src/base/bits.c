@@ -2,7 +2,7 @@
  *
  * The out-of-line parts of bits.h. */
 #include "base/bits.h"
-#include "base/shared.h"
+#include "base/fill.h"
 
 /* ---- bits ----
  *

@@ -9,19 +9,6 @@
 
 /* ---- bits ---- */
 
-#define likely(x)   __builtin_expect(!!(x), 1)
-#define unlikely(x) __builtin_expect(!!(x), 0)
-#define NOINLINE    __attribute__((noinline))
-#define COLD        __attribute__((noinline, cold))
-
-/* Marks a rare step of a fast path in a header, with NOINLINE or COLD. Each file has its own copy, so the compiler knows which
- * registers it preserves, and the fast path saves none. A get of an object pool has two to four instructions less. */
-#define OWN_COPY static __attribute__((unused))
-
-/* Marks a function that reads, without a lock, data that its owner may change at any moment. The race is intended: the result
- * is only a statistic, or is checked again. The thread sanitizer skips such functions. */
-#define READS_BESIDE_OWNER __attribute__((noinline, no_sanitize("thread")))
-
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 #define GIB ((size_t)1 << 30)

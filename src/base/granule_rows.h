@@ -5,8 +5,8 @@
 #ifndef BASE_GRANULE_ROWS_H
 #define BASE_GRANULE_ROWS_H
 
-#include "base/features.h"
 #include "base/granules.h"
+#include "base/machine.h"
 #include <string.h>
 
 enum {

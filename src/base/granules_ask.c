@@ -3,7 +3,6 @@
  * Queries about granules. base/granules_cut.c cuts and frees blocks. */
 #include "base/granule_rows.h"
 #include "base/granules.h"
-#include "base/granules_kept.h"
 
 /* ---- granules ----
  *

@@ -3,7 +3,7 @@
  * Cuts blocks from granules and frees them. Runs of zeros are read by whole words. A run that is longer than a page skips
  * unused pages, a word of them at a time. */
 #include "base/granule_rows.h"
-#include "base/granules_kept.h"
+#include "base/granules.h"
 
 enum {
   PAGE_WORDS = GRANULE_PAGE / WORD_BITS,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Queries come from any thread. A single-threaded bin has no lock for them, so they read it while its owner changes it. */
 #include "bin/bin.h"
-#include "bin/slabs.h"
 #include "os/lock.h"
 
 static void ask_begin(bin_t *bin)

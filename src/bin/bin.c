@@ -2,15 +2,13 @@
  * Decides which of magazine, depot and slab gives or takes blocks; depot.c and slabs.c do it. A call takes the lock of a depot
  * or, for the slabs, that of the bin, mostly once, however many blocks move. */
 #include "bin/bin.h"
-#include "bin/due.h"
-#include "bin/slabs.h"
 #include "option.h"
 #include "os/lock.h"
 #include <string.h>
 
 enum {
   DEPOT_GROWTH = 32,           /* magazines added for one that changed shards */
-  STEPS_PER_BIN = 8,           /* steps of step_budget.h for each bin while a purge is under way */
+  STEPS_PER_BIN = 8,           /* steps (step_budget_t) for each bin while a purge is under way */
   CLOSE_LEAST_BYTES = 16 << 10 /* a slab may stay if fewer bytes were touched: another slab in its unit would touch more
                                 * (espresso: 5.0 MiB if every unused slab was closed, 3.3 MiB if none) */
 };

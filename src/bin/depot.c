@@ -48,7 +48,7 @@ static void put_empty(depot_t *depot, void **magazine)
 }
 
 /* Unused depots get no empty magazine. Otherwise a thread that uses one heap after the other would leave magazines in each. The
- * lists now serve the next heap, and fewer bins have a depot lock that forks visit (due.h). */
+ * lists now serve the next heap, and fewer bins have a depot lock that forks visit (due.c). */
 void depots_put_empty(depots_t *depots, unsigned shard, void **magazine)
 {
   if (unlikely(!depots_shards(depots))) {

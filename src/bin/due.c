@@ -2,10 +2,9 @@
  * The queue is first in, first out. A tick visits as many bins as were in it when the tick began. A bin that reenters waits for
  * the next tick. One that goes on enters a second queue. Bins are taken from it if none waits for its first visit, or if the
  * caller may make no more of these. */
-#include "bin/due.h"
 #include "base/list.h"
+#include "bin/bin.h"
 #include "os/lock.h"
-#include "space/sleeper.h"
 
 lock_t bins_due_lock;
 static bin_t *due_first, *due_last, *going_first, *going_last;

@@ -3,12 +3,11 @@
  * The life of a slab: open_slab() makes it the current one, which hands out fresh blocks. Returning blocks move it from list to
  * list (slab_after_put()) until all are back. Then it is closed, unless it is the only one with free blocks. A reset moves it
  * to a list of its own, from which it is opened again. */
-#include "bin/slabs.h"
 #include "base/list.h"
+#include "bin/bin.h"
 #include "misuse.h"
 #include "os/os.h"
-#include "space/huge_pages.h"
-#include "space/step_budget.h"
+#include "space/arena.h"
 #include <string.h>
 
 enum {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "debug/export.h"
 #include "debug/export_root.h"
-#include "heap/helper_threads.h"
+#include "heap/tick.h"
 #include "misuse.h"
 #include "option.h"
 

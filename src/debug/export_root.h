@@ -6,10 +6,10 @@
 #ifndef EXPORT_ROOT_H
 #define EXPORT_ROOT_H
 
-#include "base/granules_kept.h"
+#include "base/granules.h"
 #include "debug/export_page.h"
 #include "debug/head_layout.h"
-#include "heap/types.h"
+#include "heap/heap.h"
 
 typedef struct export_root {
   uint64_t layout; /* export_layout() */

@@ -9,7 +9,7 @@
 #ifndef GUARD_PAGES_H
 #define GUARD_PAGES_H
 
-#include "heap/block_source.h"
+#include "heap/large.h"
 #include "misuse.h"
 
 extern const block_source_t guard_pages_source, sampled_source;

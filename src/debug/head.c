@@ -3,7 +3,7 @@
  * Every byte of a block's memory has a known value, except the requested bytes of a live block. So a write before the block,
  * past its end, or after its free changes a byte whose value is known. */
 #include "debug/head.h"
-#include "base/pattern.h"
+#include "base/fill.h"
 #include "debug/head_layout.h"
 #include "debug/sites.h"
 #include "misuse.h"

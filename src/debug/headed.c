@@ -2,14 +2,14 @@
  * Implements heap/debug_hooks.h: heaps whose blocks have heads. */
 #include "debug/head.h"
 #include "debug/quarantine.h"
-#include "heap/block_source.h"
 #include "heap/blocks.h"
 #include "heap/granular.h"
-#include "heap/walk.h"
+#include "heap/large.h"
+#include "heap/locate.h"
 #include "misuse.h"
 #include "option.h"
+#include "os/lock.h"
 #include "os/tool.h"
-#include "space/gate.h"
 
 /* ---- allocation ---- */
 

@@ -13,10 +13,9 @@
 #include "debug/leak_search.h"
 #include "debug/guard_pages.h"
 #include "debug/sample_pages.h"
-#include "heap/helper_threads.h"
 #include "heap/life.h"
 #include "heap/locate.h"
-#include "heap/walk.h"
+#include "heap/tick.h"
 #include "space/class_map.h"
 #include "space/huge.h"
 #include <string.h>

@@ -7,11 +7,11 @@
 #define _GNU_SOURCE
 #endif
 #include "base/bits.h"
+#include "base/machine.h"
 #include "debug/linux_seen.h"
 #include "debug/linux_tables.h"
 #include "debug/linux_walk.h"
 #include "debug/system.h"
-#include "os/thread_local.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>

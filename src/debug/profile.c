@@ -7,7 +7,6 @@
 #include "heap/blocks.h"
 #include "heap/large.h"
 #include "option.h"
-#include "os/probe.h"
 #include "os/tool.h"
 #include <errno.h>
 

@@ -13,8 +13,8 @@
 #define PROFILE_H
 
 #include "debug/profile_lines.h"
-#include "heap/block_source.h"
 #include "heap/debug_hooks.h"
+#include "heap/large.h"
 
 /* The number of the current profile; 0: none. */
 extern INTERNAL uint32_t profile_number;

@@ -3,9 +3,9 @@
  * One lock protects a hash table, because sampled blocks are few. Only live blocks are counted down without the lock. The next
  * profile reuses lines that no block leads to. */
 #include "debug/profile_lines.h"
-#include "base/shared.h"
+#include "base/fill.h"
 #include "debug/sampling.h"
-#include "os/probe.h"
+#include "os/tool.h"
 #include "space/metadata.h"
 #include <errno.h>
 #include <string.h>

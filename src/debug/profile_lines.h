@@ -6,7 +6,7 @@
 #define PROFILE_LINES_H
 
 #include "debug/sites.h"
-#include "heap/types.h"
+#include "heap/heap.h"
 
 typedef struct profile_entry profile_entry_t;
 

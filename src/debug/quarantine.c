@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "debug/quarantine.h"
 #include "debug/head.h"
-#include "heap/block_source.h"
 #include "heap/granular.h"
 #include "heap/large.h"
 #include "misuse.h"
 #include "os/lock.h"
 #include "os/tool.h"
-#include "space/gate.h"
 
 enum {
   QUARANTINE_MOST = 4 << 20,

@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 #include "debug/sites.h"
-#include "heap/walk.h"
+#include "heap/locate.h"
 
 typedef struct tally {
   site_t site;

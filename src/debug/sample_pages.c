@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * One bitmap has the free pages, another the pages that have memory. Pages that were never taken are opened in steps. */
 #include "debug/sample_pages.h"
-#include "base/span_tree.h"
+#include "base/trees.h"
 #include "debug/system.h"
 
 enum {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Blocks are taken, freed and resized. */
-#include "base/pattern.h"
+#include "base/fill.h"
 #include "debug/head.h"
 #include "embedded/front.h"
 #include "heap/granular.h"

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Heaps are created, reset and destroyed, and their figures are read. */
-#include "base/grown.h"
 #include "embedded/front.h"
 #include "heap/granular.h"
-#include "heap/guest.h"
 #include "heap/invalid.h"
+#include "heap/life.h"
 #include "misuse.h"
 #include <errno.h>
 #include <string.h>

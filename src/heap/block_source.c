@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * The record, the charge, the list and the figures share no lock, so they change inside GATE_LARGE, as for large blocks. */
-#include "heap/block_source.h"
-#include "base/shared.h"
+#include "base/fill.h"
 #include "heap/large.h"
 #include "option.h"
-#include "space/gate.h"
+#include "os/lock.h"
 
 /* A request that the source cannot serve is served as in any other heap. */
 NOINLINE static void *take_standalone(heap_t *heap, request_t *r)

@@ -4,14 +4,12 @@
  * (exhausted.c). A freed block is looked up once (heap_locate_block()), and returned to where it came from. */
 #include "heap/blocks.h"
 #include "base/text.h"
-#include "heap/block_source.h"
 #include "heap/granular.h"
 #include "heap/large.h"
 #include "heap/life.h"
 #include "heap/tick.h"
 #include "misuse.h"
 #include "option.h"
-#include "os/probe.h"
 #include "os/tool.h"
 #include <errno.h>
 #include <string.h>

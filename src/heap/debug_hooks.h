@@ -7,7 +7,7 @@
 #define DEBUG_HOOKS_H
 
 #include "base/text.h"
-#include "heap/types.h"
+#include "heap/heap.h"
 
 /* ---- heads ----
  *
@@ -15,20 +15,6 @@
  *
  *     | head | canary | requested bytes | canary |
  *     ^ start         ^ the block, as its caller knows it */
-
-enum {
-  HEAD_FRONT = 64,                      /* bytes in front of the block, at least: they keep the alignment of a cache line */
-  HEAD_BEHIND = 32,                     /* bytes behind the block */
-  HEAD_BYTES = HEAD_FRONT + HEAD_BEHIND /* added to a request with an alignment of up to HEAD_FRONT */
-};
-
-/* Returns the bytes that hold a block for a request. A size too large for any heap stays too large. Memory that begins at a
- * multiple of the alignment has an aligned block. */
-static inline size_t headed_size(size_t size, size_t alignment)
-{
-  size_t more = max_size(HEAD_FRONT, alignment) + HEAD_BEHIND;
-  return size < SIZE_MAX - more ? size + more : SIZE_MAX;
-}
 
 /* The number of a place in the program that allocates or frees (debug/sites.h). 0: not known. */
 typedef uint32_t site_t;
@@ -173,5 +159,11 @@ static inline void observe_end(void *entry, const void *block)
 
 /* Threads ask the observer on their slow paths. Never cleared, so that every thread learns that a profile has ended. */
 extern INTERNAL bool slow_paths_are_observed;
+
+static inline void heap_mark_guest(heap_t *heap, guest_step_t step)
+{
+  if (heads)
+    heads->mark_guest(heap, step);
+}
 
 #endif

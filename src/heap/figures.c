@@ -2,11 +2,10 @@
  *
  * Nothing is counted twice: a block is live or cached, and everything else that a slab or a run holds is idle. Memory that
  * belongs to no heap is counted in the default heap. */
-#include "heap/figures.h"
-#include "heap/block_source.h"
 #include "heap/debug_hooks.h"
 #include "heap/granular.h"
 #include "heap/large.h"
+#include "heap/locate.h"
 #include "option.h"
 #include "space/metadata.h"
 

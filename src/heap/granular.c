@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Converts bytes to granules and charges the budget for pages. */
 #include "heap/granular.h"
-#include "base/granules_kept.h"
-#include "base/pattern.h"
+#include "base/fill.h"
+#include "base/granules.h"
 #include "option.h"
 #include "os/lock.h"
-#include "space/sleeper.h"
 #include <string.h>
 
 enum {
@@ -395,11 +394,6 @@ void granular_end_blocks(heap_t *heap)
 
 /* ---- questions ---- */
 
-bool granular_holds(const heap_t *heap, const void *address)
-{
-  return (uintptr_t)address - (uintptr_t)heap->region.base < (size_t)heap->region.granules.count << GRANULE_LOG2;
-}
-
 char *granular_around(const heap_t *heap, const void *address, size_t *size)
 {
   const granules_t *g = &heap->region.granules;
@@ -420,4 +414,33 @@ char *granular_next(heap_t *heap, const char *from, size_t *size)
     return NULL;
   *size = (granules_end(g, i) - i) << GRANULE_LOG2;
   return address_of(heap, i);
+}
+
+/* ---- figures ---- */
+
+size_t granular_largest(heap_t *heap, size_t *longest)
+{
+  const granules_t *g = &heap->region.granules;
+  HEAP_LOCKED(heap);
+  granule_piece_t piece = granules_longest_piece(g);
+  size_t room = granular_room(heap) >> GRANULE_LOG2, largest = piece.to - piece.from;
+  *longest = largest << GRANULE_LOG2;
+  if (largest && largest + 2 * GRANULE_PAGE > room && granules_unused(g, piece.from, piece.to) > room)
+    largest = min_size(largest, granules_longest_within(g, room));
+  return largest < GRANULES_LEAST ? 0 : largest << GRANULE_LOG2;
+}
+
+READS_BESIDE_OWNER granular_figures_t granular_figures(const heap_t *heap)
+{
+  const volatile granules_t *g = &heap->region.granules;
+  const volatile word_t *used = g->used;
+  size_t count = g->count, live = min_size(g->live, count), pages = (count + GRANULE_PAGE - 1) / GRANULE_PAGE, held = 0;
+  for (size_t w = 0; w * WORD_BITS < pages; w++)
+    held += bits_set_in(used[w]) * (size_t)GRANULE_PAGE;
+  if (used[(pages - 1) / WORD_BITS] & bit_of(pages - 1))
+    held -= pages * GRANULE_PAGE - count;
+  return (granular_figures_t){.live_blocks = g->blocks,
+                              .live_bytes = live << GRANULE_LOG2,
+                              .held_bytes = held << GRANULE_LOG2,
+                              .free_bytes = (count - live) << GRANULE_LOG2};
 }

@@ -8,7 +8,7 @@
  * reserve is charged as a whole when it is created.
  *
  *   G1 the budget's charge for the region is the size of its used pages, unless the region is prepaid
- *   G2 in a checked heap each free granule has the pattern of freed memory (base/pattern.h), unless its page was returned to
+ *   G2 in a checked heap each free granule has the pattern of freed memory (base/fill.h), unless its page was returned to
  *      the system or never used
  *
  * The heap's lock protects everything. G1 and G2 hold whenever it is free. */
@@ -57,7 +57,10 @@ void granular_end_blocks(heap_t *heap);
 
 /* granular_was_taken(): the address was ever in a block. granular_around() returns the live block around it, with its size, or
  * NULL. A single-threaded heap has no lock for that: its owner may be at work. */
-bool granular_holds(const heap_t *heap, const void *address);
+static inline bool granular_holds(const heap_t *heap, const void *address)
+{
+  return (uintptr_t)address - (uintptr_t)heap->region.base < (size_t)heap->region.granules.count << GRANULE_LOG2;
+}
 static inline bool granular_was_taken(const heap_t *heap, const void *address)
 {
   return (uintptr_t)address - (uintptr_t)heap->region.base < (size_t)heap->region.granules.taken_end << GRANULE_LOG2;

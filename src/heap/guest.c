@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * A heap of granules in a caller's memory is laid out. */
-#include "heap/guest.h"
-#include "base/grown.h"
 #include "base/text.h"
 #include "heap/debug_hooks.h"
 #include "heap/granular.h"
+#include "heap/invalid.h"
+#include "heap/life.h"
 #include <string.h>
 
 size_t heap_least_granules(const pool_heap_options_t *o)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Heaps: records, bins, classes. */
 #include "heap/heap.h"
-#include "base/shared.h"
-#include "heap/debug_hooks.h"
+#include "base/fill.h"
 #include "option.h"
 #include "os/lock.h"
 #include "os/tool.h"

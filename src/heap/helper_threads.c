@@ -1,8 +1,7 @@
-#include "heap/helper_threads.h"
+#include "heap/tick.h"
 #include "misuse.h"
 #include "option.h"
 #include "os/lock.h"
-#include "space/sleeper.h"
 
 enum { JOIN_STEP_MS = 5, MANY = HELPERS_FEW + 1 };
 
@@ -81,7 +80,7 @@ static bool is_last(void)
   return !any && !helpers_beside();
 }
 
-/* Returns the time to sleep; 0: until woken. If nothing is left, the thread looks once more after an epoch (sleeper.h). */
+/* Returns the time to sleep; 0: until woken. If nothing is left, the thread looks once more after an epoch (os/lock.h). */
 static uint32_t sleep_ms(bool left)
 {
   bool waits = __atomic_load_n(&sleeper.waits, __ATOMIC_RELAXED);

@@ -3,7 +3,7 @@
 #include "heap/invalid.h"
 #include "base/text.h"
 #include "misuse.h"
-#include "thread/types.h"
+#include "thread/thread.h"
 #include <errno.h>
 
 enum { WITHOUT_NUMBERS = 0x80 };

@@ -5,11 +5,13 @@
  * The text is made when it is requested, so noting never fails. A thread meanwhile keeps the number of the text, one byte of
  * thread-local data, and up to three arguments. The arguments and the finished text are in the thread's record. A static place
  * serves the first thread without a record before the manager is up. The text lacks its arguments if there is no place. */
-#ifndef INVALID_H
-#define INVALID_H
+#ifndef HEAP_INVALID_H
+#define HEAP_INVALID_H
 
+#include "base/bits.h"
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Each reason has two texts, without and with arguments, and a remedy for docs/messages.md (tools/messages). %u is a number, %x
  * a hexadecimal one, and %s a string that lives as long as the library. Fields are named as in the headers. */
@@ -150,5 +152,28 @@ struct thread_invalid *invalid_place(const uint8_t *last, bool claims);
 
 /* Returns the text of the thread's last error, in memory of the thread. */
 const char *invalid_text(void);
+
+/* ---- structs that grow ----
+ *
+ * Structs of the public interface grow at their end. Callers pass the size that they were compiled with. */
+
+/* Copies options of `size` bytes. Fields that the caller does not know become 0, their default. Returns false if the caller
+ * sets a field that this library does not know, because it would rely on it. */
+static inline bool grown_take(void *own, size_t own_size, const void *given, size_t size)
+{
+  const char *bytes = given;
+  for (size_t i = own_size; i < size; i++)
+    if (bytes[i])
+      return false;
+  memset(own, 0, own_size);
+  memcpy(own, given, min_size(size, own_size));
+  return true;
+}
+
+static inline void grown_give(void *to, size_t size, const void *own, size_t own_size)
+{
+  memset(to, 0, size);
+  memcpy(to, own, min_size(size, own_size));
+}
 
 #endif

@@ -4,11 +4,10 @@
  * inside GATE_LARGE, so that a fork finds them consistent. */
 #include "heap/large.h"
 #include "base/list.h"
-#include "bin/due.h"
+#include "bin/bin.h"
 #include "heap/debug_hooks.h"
 #include "misuse.h"
 #include "os/lock.h"
-#include "space/gate.h"
 #include <string.h>
 
 enum { TICK_GIVES = 16 }; /* every TICK_GIVES-th large free ticks the heap's region */

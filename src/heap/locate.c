@@ -4,9 +4,9 @@
  * its own lock (ask_run(), ask_huge()), so that the record it found cannot change meanwhile. */
 #include "heap/locate.h"
 #include "base/list.h"
-#include "heap/block_source.h"
 #include "heap/debug_hooks.h"
 #include "heap/granular.h"
+#include "heap/large.h"
 #include "misuse.h"
 #include "os/lock.h"
 

@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: MIT
- * Answers what an address is: whose block, if any, and whether it is with its caller. */
-#ifndef LOCATE_H
-#define LOCATE_H
+ * Questions: what is at an address, which blocks are live, and the figures of a heap. */
+#ifndef HEAP_LOCATE_H
+#define HEAP_LOCATE_H
 
+#include "bin/bin.h"
 #include "heap/debug_hooks.h"
 #include "heap/heap.h"
+#include <tidepool/heap.h>
+#include <tidepool/stats.h>
+
+/* ---- addresses ----
+ *
+ * Answers what an address is: whose block, if any, and whether it is with its caller. */
 
 /* A block of any heap. `heap` NULL: the address is not the manager's. */
 typedef struct located {
@@ -53,5 +60,49 @@ void heap_verify_around(const char *address, bool alone, const char *call);
 void guests_enter(heap_t *heap);
 void guests_leave(heap_t *heap);
 extern lock_t guests_lock;
+
+/* ---- walks ----
+ *
+ * Walks over every live block of a heap. */
+
+typedef enum walk_mode {
+  WALK_ALONE,  /* flushes all caches first: no other thread may be in a call with the heap */
+  WALK_BESIDE, /* flushes nothing: no thread may cache blocks of the heap, but others may be using it */
+  WALK_MEMORY  /* WALK_BESIDE that passes the memory of each block, with its head, even if the head is invalid */
+} walk_mode_t;
+
+typedef struct walked {
+  pool_block_t block;
+  site_t site;      /* 0: not known */
+  uintptr_t number; /* distinguishes uses of the block's memory; 0: not known */
+  bool has_pages;   /* the block is a run or a mapping of the manager */
+} walked_t;
+typedef bool heap_visit_fn(const walked_t *walked, void *context);
+
+/* Calls `visit` with each live block until it returns false. Returns false if it did. */
+bool heap_walk(heap_t *heap, walk_mode_t mode, heap_visit_fn *visit, void *context);
+
+/* ---- figures ----
+ *
+ * Adds up the figures of the lower layers for a heap. They are approximate while other threads are at work. */
+
+/* pool_heap_stats(). Changes nothing. The caller holds heaps_lock for the default heap. `beside`: for a question about all
+ * heaps, under heaps_lock. The figures are then approximate if the owner of a single-threaded heap is at work, and the largest
+ * request of a small heap is the longest free piece between its blocks, kept ones included. */
+void heap_figures(heap_t *heap, bool beside, pool_stats_t *stats);
+
+/* pool_heap_largest(): gives kept and quarantined blocks back first. */
+size_t heap_largest(heap_t *heap);
+
+bin_figures_t heap_bin_figures(bin_t *bin);
+
+/* Figures of large blocks and of granules. Spares are held but not live; quarantined blocks are cached. */
+typedef struct large_figures {
+  size_t live_blocks, live_bytes, held_bytes, cached_bytes;
+} large_figures_t;
+large_figures_t heap_large_figures(heap_t *heap);
+
+/* Returns what the process holds for no heap. The default heap's figures include it. */
+size_t heap_of_nobody_bytes(void);
 
 #endif

@@ -1,6 +1,6 @@
 #include "heap/debug_hooks.h"
 #include "heap/invalid.h"
-#include "heap/region.h"
+#include "heap/life.h"
 
 /* ---- validity ----
  *

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
  * A block is resized in the cheapest way possible: in place, by moving its pages, or by a copy. */
-#include "heap/block_source.h"
 #include "heap/blocks.h"
 #include "heap/debug_hooks.h"
 #include "heap/granular.h"

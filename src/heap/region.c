@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * A region is planned before it is made (region_plan()), because its records and blocks share one budget. */
-#include "heap/region.h"
-#include "bin/slabs.h"
+#include "bin/bin.h"
 #include "heap/debug_hooks.h"
 #include "heap/granular.h"
 #include "heap/invalid.h"
+#include "heap/life.h"
 #include "option.h"
 #include "space/refusals.h"
 #include <string.h>

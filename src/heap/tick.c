@@ -3,16 +3,14 @@
  * Free memory is returned in three ways. A tick runs by the clock and returns memory that was not needed lately, step by step.
  * A drain empties the caches of an exhausted heap into its space. A trim drains and returns memory to the system. */
 #include "heap/tick.h"
-#include "bin/due.h"
+#include "bin/bin.h"
 #include "heap/debug_hooks.h"
-#include "heap/figures.h"
 #include "heap/granular.h"
-#include "heap/helper_threads.h"
 #include "heap/large.h"
+#include "heap/locate.h"
 #include "option.h"
-#include "space/gate.h"
+#include "os/lock.h"
 #include "space/metadata.h"
-#include "space/step_budget.h"
 
 enum {
   BINS_PER_LOOK = 32,   /* most bins that one caller ticks, however many are due */

@@ -2,13 +2,12 @@
  *
  * Walks over the live blocks of a heap. The visitor may free the block that it is given, and with it the slab or the run, and
  * allocate elsewhere. So nothing is assumed from one block to the next. */
-#include "heap/walk.h"
 #include "heap/debug_hooks.h"
 #include "heap/granular.h"
 #include "heap/large.h"
 #include "heap/life.h"
 #include "heap/locate.h"
-#include "space/gate.h"
+#include "os/lock.h"
 #include <string.h>
 
 typedef struct walk {

@@ -201,7 +201,7 @@ void array_leave(object_pool_t *pool, object_array_t *array)
   ADD(pool->held_bytes, -array->bytes);
   STORE(pool->array_count, pool->array_count - 1);
   for (; k < pool->array_count; k++)
-    STORE(pool->arrays[k], pool->arrays[k + 1]); /* a loop that does not become memmove() (base/shared.h) */
+    STORE(pool->arrays[k], pool->arrays[k + 1]); /* a loop that does not become memmove() (base/fill.h) */
   if (pool->current == array)
     pool->current = array_with_room(pool);
   uint64_t next = array->first_generation + most_uses(array);

@@ -6,7 +6,7 @@
 #include "object_pool/cache.h"
 #include "object_pool/object_misuse.h"
 #include "object_pool/registry.h"
-#include "space/gate.h"
+#include "os/lock.h"
 
 enum {
   GROW_LEAST_BYTES = 4096, /* a smaller first array is not worth it */

@@ -2,7 +2,6 @@
  *
  * A pool is created from its options, and destroyed. Options are verified before memory is taken. A pool that is being
  * destroyed stays in the list until its hooks have run, because each of them may leave by longjmp(). */
-#include "base/grown.h"
 #include "base/text.h"
 #include "heap/blocks.h"
 #include "heap/heap.h"
@@ -13,7 +12,7 @@
 #include "object_pool/object_misuse.h"
 #include "object_pool/registry.h"
 #include "object_pool/watch.h"
-#include "space/gate.h"
+#include "os/lock.h"
 
 enum { FLAGS_KNOWN = OBJECT_POOL_SINGLE_THREAD | OBJECT_POOL_CHECKED };
 

@@ -2,12 +2,12 @@
  *
  * A get returns the hot object, by a test and an addition; or one of the thread's cache; or the lowest free one; or what the
  * policy of a full pool provides. All paths beyond the hot object are tail calls, so no register is saved for it. */
-#include "base/shared.h"
+#include "base/fill.h"
 #include "object_pool/along.h"
 #include "object_pool/cache.h"
 #include "object_pool/capacity.h"
 #include "object_pool/object_misuse.h"
-#include "os/probe.h"
+#include "os/tool.h"
 
 /* ---- eviction ----
  *

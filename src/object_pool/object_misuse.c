@@ -2,7 +2,7 @@
  *
  * A message names the pool, because its address says little. The program chose the name, so it is quoted. */
 #include "object_pool/object_misuse.h"
-#include "base/pattern.h"
+#include "base/fill.h"
 #include "heap/invalid.h"
 #include "misuse.h"
 

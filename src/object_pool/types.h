@@ -38,8 +38,8 @@
 #define OBJECT_POOL_TYPES_H
 
 #include "base/bits.h"
-#include "heap/types.h"
-#include "thread/claim.h"
+#include "heap/heap.h"
+#include "os/lock.h"
 #include <tidepool/object_pool.h>
 
 enum {

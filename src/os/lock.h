@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * A lock of one word, and closures, by which a fork closes all locks of a kind at once. */
-#ifndef LOCK_H
-#define LOCK_H
+ * How threads wait for one another: locks of one word, closures and gates for forks, claims of caches, and the sleeper. */
+#ifndef OS_LOCK_H
+#define OS_LOCK_H
 
 #include "base/bits.h"
+#include "base/machine.h"
 #include "os/os.h"
-#include "os/thread_local.h"
 
-/* ---- lock ----
+/* ---- locks ----
  *
  * The word is 0 if the lock is free, 1 if held, 2 if held with sleepers. A waiter spins briefly and then sleeps, so that
  * waiting threads do not take the holder's processor time. While the process has one thread, the word is written without a
@@ -108,7 +108,7 @@ static inline void lock_reset(lock_t *lock)
     lock->word = 0;
 }
 
-/* ---- closure ----
+/* ---- closures ----
  *
  * There may be tens of thousands of locks: one for each heap, bin, depot and budget. A fork does not take them all. That would
  * write to thousands of pages, and the kernel would copy each of them. Instead a fork closes all locks of a kind by one word,
@@ -178,5 +178,120 @@ void closure_open(lock_kind_t kind, void (*open)(lock_t *));
 
 /* Returns the lock that a fork holds while the kind is closed. */
 lock_t *closure_queue(lock_kind_t kind);
+
+/* ---- gates ----
+ *
+ * A fork copies memory at an arbitrary moment of the other threads. A call that changes several records without a common lock
+ * is inside a gate from before the first change until the records agree again. A fork closes the gate first, so it finds each
+ * such call finished or not begun, and nothing is lost to the child.
+ *
+ * Each kind has eight gates, and a thread takes a free one, so threads only wait for each other if eight are inside. A thread
+ * enters at most one gate of a kind, because a waiting fork lets no other thread in. */
+
+/* docs/DESIGN.md (The order of locks) has the place of each in the order of locks. */
+typedef enum gate_kind {
+  GATE_LIFE,   /* creation and destruction of heaps and object pools */
+  GATE_ARRAYS, /* an array of an object pool is removed */
+  GATE_ENDS,   /* an exiting thread returns its memory of the default heap */
+  GATE_HEADED, /* a block with a head is freed, or leaves the quarantine */
+  GATE_LARGE,  /* a large block: its charge, its place in a list, the figures */
+  GATE_SYSTEM, /* units and ranges that are in no list during a system call */
+  GATE_KINDS
+} gate_kind_t;
+
+/* Returns the gate that the thread is in. NULL means that the process has one thread, and no other starts meanwhile. */
+lock_t *gate_enter_beside_others(gate_kind_t kind);
+static inline lock_t *gate_enter(gate_kind_t kind) { return os_single_threaded() ? NULL : gate_enter_beside_others(kind); }
+static inline void gate_leave(lock_t *gate)
+{
+  if (gate)
+    lock_release(gate);
+}
+
+/* Keeps the thread inside a gate until the block ends in which this stands. */
+#define INSIDE_GATE(kind) __attribute__((cleanup(gate_leave_scope), unused)) lock_t *inside_gate = gate_enter(kind)
+static inline void gate_leave_scope(lock_t *const *gate) { gate_leave(*gate); }
+
+/* For fork(), and for a walk, which waits for exiting threads. gate_close() waits for the threads inside, but not for later
+ * ones. `open` is lock_release, or lock_reset in the child, which has no other threads. */
+void gate_close(gate_kind_t kind);
+void gate_open(gate_kind_t kind, void (*open)(lock_t *));
+
+void gate_each(gate_kind_t kind, void (*act)(lock_t *));
+
+/* ---- sleeper ----
+ *
+ * The thread that returns memory (heap/tick.h) sleeps while there is nothing to return. Every change that makes
+ * something returnable checks for it, on paths that take a lock anyway: units that become free, a bin that becomes due, the
+ * first blocks in a cache within reach.
+ *
+ * The sleeper sets `waits`, sleeps for an epoch, and checks once more before it sleeps without a timeout. So a thread that does
+ * not see `waits` yet has made its change long before that check. */
+
+typedef struct sleeper {
+  uint32_t waits; /* it sleeps until it is woken, or is about to */
+  uint32_t word;  /* the futex; counts wake-ups */
+} sleeper_t;
+extern INTERNAL sleeper_t sleeper;
+
+COLD void sleeper_wake(void);
+static inline void sleeper_note(void)
+{
+  if (unlikely(__atomic_load_n(&sleeper.waits, __ATOMIC_RELAXED)))
+    sleeper_wake();
+}
+
+/* ---- claims ----
+ *
+ * Claims: a thread empties the caches of others, whatever their owners do. The owners execute no fence for it.
+ *
+ * An owner finds its cache by a slot. It declares itself busy before it checks the slot:
+ *
+ *     owner                                        claiming thread, under a lock
+ *     busy = true                                  the slots of all caches in question are empty
+ *     is the slot full?                            a fence in every thread (os_fence_others)
+ *       use the cache                              wait until the owner is not busy
+ *     busy = false, with release                   flush the cache
+ *
+ * Either the owner's check comes after the fence and finds the slot empty, or its `busy` came before the fence and is seen. An
+ * owner that finds its slot empty takes a slow path. It may also become busy under the lock, and then needs no check. A slot
+ * is filled again only when the claim is over. (D. Dice, H. Huang, M. Yang, "Asymmetric Dekker synchronization", 2001.)
+ *
+ * An owner can be busy for long if a signal handler interrupted it and waits for the claiming thread. So the wait has a limit.
+ * A cache whose owner stays busy, or any cache if there is no fence, keeps its contents.
+ *
+ * tests/models/claim.pml is a model of this. The users are heaps, whose slots are in the threads (thread/thread.h), and object
+ * pools, each of which has one slot for all threads (object_pool/cache.h). */
+
+/* The thread sanitizer does not know the fence, so it sees a stronger order. */
+#ifdef UNDER_SANITIZER
+#define CLAIM_ORDER __ATOMIC_SEQ_CST
+#else
+#define CLAIM_ORDER __ATOMIC_RELAXED
+#endif
+
+/* The owner's half. `busy` covers one cache or several of the thread. */
+static inline void claim_set_busy(bool *busy)
+{
+  __atomic_store_n(busy, true, CLAIM_ORDER);
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+static inline void claim_clear_busy(bool *busy) { __atomic_store_n(busy, false, __ATOMIC_RELEASE); }
+
+/* A cache whose slot is empty, in a list of those that a thread claims. */
+typedef struct claim {
+  struct claim *next;
+  const bool *busy;
+} claim_t;
+
+static inline void claim_push(claim_t **claims, claim_t *claim, const bool *busy)
+{
+  *claim = (claim_t){*claims, busy};
+  *claims = claim;
+}
+
+/* Returns those claims whose owners are not in their caches. Waits for each owner by spinning and naps, 20 ms at most, and then
+ * sleeps up to `sleeps` times for 10 ms. */
+COLD claim_t *claims_settle(claim_t *claims, unsigned sleeps);
 
 #endif

@@ -9,7 +9,6 @@
 #define OS_OS_H
 
 #include "base/bits.h"
-#include "base/features.h"
 #include "base/machine.h"
 #include <stdbool.h>
 

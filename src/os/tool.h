@@ -2,13 +2,13 @@
  *
  * Tools that watch the memory of a program: valgrind's tools, the sanitizers of gcc and clang, heaptrack. They replace the C
  * library's malloc, and only know the blocks of that. They do not see blocks that a manager cuts from a mapping. So a heap may
- * take its blocks from the tool's malloc (heap/block_source.h), and other blocks are announced here. Builds need nothing of the
+ * take its blocks from the tool's malloc (heap/large.h), and other blocks are announced here. Builds need nothing of the
  * tools: valgrind's requests are instructions that do nothing elsewhere, and the sanitizers' functions are weak symbols. */
 #ifndef OS_TOOL_H
 #define OS_TOOL_H
 
 #include "base/bits.h"
-#include "base/features.h"
+#include "base/machine.h"
 
 typedef struct os_tool {
   bool allocates;   /* a tool with its own malloc is present */
@@ -87,5 +87,31 @@ enum { MAY_BE_FOLLOWED = HAS_TOOLS };
     if (MAY_BE_FOLLOWED) \
       __asm__ volatile("" : : "r"(__builtin_frame_address(0))); \
   } while (0)
+
+/* ---- probes ----
+ *
+ * Probes (USDT), where bpftrace, perf, SystemTap, gdb and system-wide profilers can watch a running process. A probe is a no-op
+ * instruction, and a note in the file with its address and its arguments. docs/tools.md lists the probes. SystemTap's header
+ * makes them; builds without it have none. */
+
+#ifdef TIDEPOOL_PROBES
+#include <sys/sdt.h>
+#define PROBE1(provider, name, a)       DTRACE_PROBE1(provider, name, a)
+#define PROBE2(provider, name, a, b)    DTRACE_PROBE2(provider, name, a, b)
+#define PROBE3(provider, name, a, b, c) DTRACE_PROBE3(provider, name, a, b, c)
+#else
+#define PROBE1(provider, name, a)       ((void)(a))
+#define PROBE2(provider, name, a, b)    ((void)(a), (void)(b))
+#define PROBE3(provider, name, a, b, c) ((void)(a), (void)(b), (void)(c))
+#endif
+
+/* The linker drops code from the malloc library that only heaps and object pools call. A note would keep it. */
+#ifdef TIDEPOOL_IS_MALLOC
+#define POOL_PROBE2(provider, name, a, b)    ((void)(a), (void)(b))
+#define POOL_PROBE3(provider, name, a, b, c) ((void)(a), (void)(b), (void)(c))
+#else
+#define POOL_PROBE2(provider, name, a, b)    PROBE2(provider, name, a, b)
+#define POOL_PROBE3(provider, name, a, b, c) PROBE3(provider, name, a, b, c)
+#endif
 
 #endif

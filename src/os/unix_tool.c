@@ -6,8 +6,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "base/machine.h"
 #include "os/os.h"
-#include "os/thread_local.h"
 #include "os/tool.h"
 #include <dlfcn.h>
 #include <errno.h>

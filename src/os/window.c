@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * The window, random numbers and os_forbid(), which every system with address spaces has alike. */
 #include "base/bits.h"
+#include "base/machine.h"
 #include "os/os.h"
 #include "os/parts.h"
-#include "os/thread_local.h"
 #include "os/tool.h"
 
 static THREAD_LOCAL bool forbidden;

@@ -23,12 +23,67 @@
  * arena_end_purge() the lock is released, and units that are being purged are neither free nor in a run (A2).
  *
  * Functions are called under the lock of the arena's space, unless stated otherwise. */
-#ifndef ARENA_H
-#define ARENA_H
+#ifndef SPACE_ARENA_H
+#define SPACE_ARENA_H
 
-#include "base/span_tree.h"
+#include "base/bits.h"
+#include "base/trees.h"
+#include "option.h"
 #include "os/os.h"
-#include "space/run.h"
+#include "space/class_map.h"
+
+/* ---- runs ----
+ *
+ * A run is consecutive units of an arena: a slab, a large block, or the region or the records of a heap. Its descriptor is in
+ * the arena's records, at the number of its first unit. It has 128 bytes: operations on a slab of large blocks touch both cache
+ * lines, those on a slab with a long bitmap only the first. */
+
+/* A spare is a large run that its owner has freed and a thread keeps for its next block of that length. */
+typedef enum run_kind { RUN_NONE, RUN_SLAB, RUN_LARGE, RUN_SPARE, RUN_REGION } run_kind_t;
+
+enum { SHORT_BITMAP_WORDS = 7 };
+
+/* For each unit, since a slab of one unit may have more blocks than the short bitmap has bits. */
+#define LONG_BITMAP_WORDS ((UNIT >> ALIGNMENT_LOG2) / WORD_BITS)
+
+typedef struct run {
+  uint8_t kind;       /* run_kind_t */
+  uint8_t size_class; /* slab */
+  uint8_t list;       /* slab: its list in the bin */
+  uint8_t zeroed;     /* every byte beyond the fresh mark reads as zero */
+  uint32_t units;
+  uint32_t capacity;   /* slab: its blocks */
+  uint32_t free_count; /* slab: set bits of its bitmap */
+  uint32_t fresh;      /* slab: blocks from this one on were never handed out; large: units that were dirty when it was taken */
+  uint16_t settled;    /* slab: free blocks that a purge has visited since they came back */
+  uint8_t shard;       /* slab: of the threads that last freed blocks */
+  char *start;
+  void *owner; /* slab: its bin; large or spare: its heap */
+  struct run *next, *previous;
+  word_t
+    *bitmap; /* slab: bit i set: block i is free and here. A reader without the lock may find it after the slab has ended */
+  /* The size of a large run is exact while its block is live. Other threads only read it as a figure. */
+  union {
+    size_t size;   /* large: usable bytes */
+    word_t purged; /* slab: bit i set: part i (bin/slab.c) is free, and holds no memory */
+  };
+  union {
+    word_t short_bitmap[SHORT_BITMAP_WORDS];
+    void *entry; /* large: belongs to its owner; NULL if it is unset */
+  };
+} run_t;
+_Static_assert(sizeof(run_t) <= 128, "two cache lines");
+
+/* The kind is set last, with release. Walks and queries find foreign runs by address, and read the kind first, with acquire. */
+static inline void run_become(run_t *run, run_kind_t kind, void *owner)
+{
+  __atomic_store_n(&run->owner, owner, __ATOMIC_RELAXED);
+  __atomic_store_n(&run->kind, (uint8_t)kind, __ATOMIC_RELEASE);
+}
+static inline run_kind_t run_kind(const run_t *run) { return __atomic_load_n(&run->kind, __ATOMIC_ACQUIRE); }
+static inline void *run_owner(const run_t *run) { return __atomic_load_n(&run->owner, __ATOMIC_RELAXED); }
+
+/* ---- arenas ---- */
 
 struct space;
 
@@ -58,7 +113,7 @@ typedef struct arena {
   uint8_t huge_pages;
   bool refused;       /* the system refused to map the last units */
   bool forked;        /* since it was created: a child may share its huge pages */
-  uint32_t open_page; /* the last 2 MiB page that was opened (huge_pages.h), NO_PAGE, or NEVER_OPENED */
+  uint32_t open_page; /* the last 2 MiB page that was opened (huge_pages.c), NO_PAGE, or NEVER_OPENED */
   word_t *huge;       /* in the window: a bit for each 2 MiB page that may be huge */
   word_t *holes;      /* a bit for each page that is not mapped; NULL if there are none */
   uint32_t hole_count;
@@ -139,5 +194,110 @@ static inline run_t *run_of(const arena_t *arena, const void *block)
     return &arena->runs[bits_previous_set(arena->start, unit)];
   return &arena->runs[round_down(unit, WORD_BITS) + highest_bit(starts)];
 }
+
+/* ---- units ----
+ *
+ * The units of an arena: mapping them in steps, taking them as runs, giving them back, and returning them to the system.
+ *
+ * Functions are called under the lock of the arena's space. */
+
+/* How many of the units just taken hold old data, and whether that of some others was returned. */
+typedef struct past {
+  size_t dirty;
+  bool mixed;
+} past_t;
+
+taken_t arena_commit_all(arena_t *arena);
+
+/* Takes a run of `units`, whose first address is a multiple of `alignment` units. */
+taken_t arena_take(arena_t *arena, size_t units, size_t alignment, run_t **run, past_t *past);
+
+/* Takes a run below unit `end`, which is at most `committed`, so the arena does not grow. */
+taken_t arena_take_below(arena_t *arena, size_t end, size_t units, size_t alignment, run_t **run, past_t *past);
+
+/* Adds the units behind a run. Returns false if they are not free or there is no memory. */
+bool arena_lengthen(arena_t *arena, run_t *run, size_t units, past_t *past);
+
+/* Makes units [from, to) of an ended or shortened run free and dirty. */
+void arena_give(arena_t *arena, size_t from, size_t to);
+
+/* Maps units [from, to) of an ended run, whose pages have moved elsewhere, as free and clean, or forgets them. */
+void arena_give_unmapped(arena_t *arena, size_t from, size_t to);
+
+/* Removes units [from, to), which are free or in no run, for good, because they cannot be mapped. */
+void arena_forget(arena_t *arena, size_t from, size_t to);
+
+/* Notes that pages have moved into these units (move.c). arena_moved_units() counts such units until they are unmapped. */
+void arena_mark_moved(arena_t *arena, size_t from, size_t to);
+size_t arena_moved_units(void);
+
+/* arena_highest_dirty() finds the highest dirty units [*from, *to) below `below`, at most a word of them. Returns false if
+ * there are none. arena_highest_dirty_page() finds the highest 2 MiB page that may be huge and is dirty as a whole. */
+bool arena_highest_dirty(const arena_t *arena, size_t below, size_t *from, size_t *to);
+bool arena_highest_dirty_page(const arena_t *arena, size_t below, size_t *from, size_t *to);
+
+/* Units are neither free nor dirty during the system call that purges them, so that no thread takes them. */
+void arena_begin_purge(arena_t *arena, size_t from, size_t to);
+void arena_end_purge(arena_t *arena, size_t from, size_t to, bool purged);
+
+/* Unmaps the units behind the last used or dirty one, and their records. Also unmaps at most `most_holes` stretches of 2 MiB
+ * pages without such units below it. Touches no memory. Returns false if some idle addresses are still mapped. */
+bool arena_unmap_idle(arena_t *arena, size_t most_holes);
+
+uint64_t arena_maps(void);
+
+void arena_set_start(arena_t *arena, size_t unit, bool is_start);
+
+/* ---- huge pages ----
+ *
+ * Huge pages for memory that is about to be filled.
+ *
+ * A huge page saves 511 page faults, but holds 2 MiB from its first touch. So an arena requests one only if all 2 MiB are about
+ * to be written. A slab of small blocks *opens* a page under three conditions: the slab is the first run in the page, the page
+ * holds no memory, and the 8 MiB below it are mostly slabs whose blocks were all handed out.
+ *
+ * An arena has one open page at a time, and withdraws the request when it opens the next one. By then the first page was
+ * touched, and stays huge. Otherwise the kernel could later collapse the page around a few small ones, and refill purged
+ * memory.
+ *
+ * The system counts each stretch with different advice as a mapping. So an arena that has opened a page requests small pages
+ * for all others, and the open page adds two mappings.
+ *
+ * Called under the lock of the arena's space, unless stated otherwise. */
+
+enum {
+  FILLED_BLOCK_MOST = 16 << 10,         /* blocks of up to this size are expected to be written when handed out */
+  HUGE_PAGES_FROM = 4 * HUGE_PAGE_UNITS /* 8 MiB: in a smaller arena, a sparsely used huge page would matter */
+};
+
+/* Returns whether pages may be opened in an arena of `committed` units, or all are huge. Units are then mapped by pages. */
+static inline bool huge_pages_are_wanted(const arena_t *arena, size_t committed)
+{
+  return arena->huge_pages == HUGE_PAGES_ALWAYS || (arena->huge_pages == HUGE_PAGES_AUTO && committed >= HUGE_PAGES_FROM);
+}
+
+/* Returns whether a page may be huge. Needs no lock. */
+static inline bool huge_pages_may_be(const arena_t *arena, size_t page)
+{
+  return __atomic_load_n(&arena->huge[page / WORD_BITS], __ATOMIC_RELAXED) >> page % WORD_BITS & 1;
+}
+
+/* Lets a run open a page. It was just taken for a slab of blocks of at most FILLED_BLOCK_MOST bytes. */
+void huge_pages_open(arena_t *arena, const run_t *run);
+
+/* Closes the open page if a run of another use takes units of it. mremap() can move only one mapping. */
+void huge_pages_close_for(arena_t *arena, const run_t *run);
+
+/* Call these after units [from, to) were mapped; unmapped; after all units from `end` on were unmapped. */
+void huge_pages_map(arena_t *arena, size_t from, size_t to);
+void huge_pages_unmap(arena_t *arena, size_t from, size_t to);
+void huge_pages_contract(arena_t *arena, size_t end);
+
+/* Call it before memory is purged. The kernel keeps a partially purged huge page whole until memory is short, so this splits
+ * the pages at both ends. Each is split once, since only the open page can become huge again. Needs no lock. */
+void huge_pages_split(arena_t *arena, const char *from, const char *to);
+
+/* Call it before a fork: the kernel does not split pages that the child shares, so later purges must try again. No lock. */
+void huge_pages_note_fork(arena_t *arena);
 
 #endif

@@ -21,7 +21,7 @@
 #define CLASS_MAP_H
 
 #include "base/bits.h"
-#include "os/thread_local.h"
+#include "base/machine.h"
 
 enum {
   UNIT_LOG2 = 16,    /* the granularity of the map, and the unit of an arena */

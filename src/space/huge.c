@@ -4,8 +4,8 @@
 #include "space/huge.h"
 #include "base/list.h"
 #include "option.h"
+#include "os/lock.h"
 #include "os/os.h"
-#include "space/gate.h"
 #include "space/metadata.h"
 #include "space/refusals.h"
 #include <string.h>

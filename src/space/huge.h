@@ -7,7 +7,7 @@
 #ifndef HUGE_H
 #define HUGE_H
 
-#include "base/range_tree.h"
+#include "base/trees.h"
 #include "os/lock.h"
 #include <stddef.h>
 
@@ -23,7 +23,7 @@ typedef struct huge {
   void *entry;                /* live: belongs to its owner; NULL if it is unset */
 } huge_t;
 
-/* A standalone block (heap/block_source.h). It has its own kind of record, which keeps those of mappings short. */
+/* A standalone block (heap/large.h). It has its own kind of record, which keeps those of mappings short. */
 typedef struct huge_standalone {
   huge_t huge;
   const struct block_source *source; /* the source of its memory */
@@ -78,7 +78,7 @@ bool huge_ask(const void *address, huge_ask_fn *ask, void *context);
 /* Returns the owner's block with the lowest address at or above `from`, or NULL. The owner must keep it alive. */
 huge_t *huge_next(const void *owner, const void *from);
 
-/* Standalone blocks (heap/block_source.h): only their records, and their places in the tree and the owners' lists, are kept
+/* Standalone blocks (heap/large.h): only their records, and their places in the tree and the owners' lists, are kept
  * here. Their source manages their memory, none of which is kept. */
 huge_standalone_t *huge_standalone_record(void); /* NULL: no memory; the caller sets range, source, offset and asked */
 void huge_standalone_enter(huge_t *huge, void *owner, huge_t **list);

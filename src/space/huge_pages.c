@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "space/huge_pages.h"
 #include "os/os.h"
+#include "space/arena.h"
 
 enum {
   WINDOW_UNITS = HUGE_PAGES_FROM,                 /* units below a page that predict whether it will be filled */

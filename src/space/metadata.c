@@ -6,13 +6,13 @@
  * A bitmap has the pages that were purged. It is a record itself, which the first purge takes. A purged page is inside one
  * piece, behind its links. System calls are made under the lock, and are short: for at most PURGE_MOST bytes. */
 #include "space/metadata.h"
+#include "base/fill.h"
 #include "base/list.h"
 #include "base/low_water.h"
-#include "base/range_tree.h"
-#include "base/shared.h"
+#include "base/trees.h"
+#include "os/lock.h"
 #include "os/os.h"
 #include "space/class_map.h"
-#include "space/sleeper.h"
 #include <string.h>
 
 enum {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * A run that cannot grow in place moves: mremap() moves its page tables and reads no byte. Moved pages are a mapping of their
  * own, and Linux limits the mappings of a process. So moved units are counted, and beyond a bound runs are copied. */
+#include "os/lock.h"
 #include "os/os.h"
-#include "space/gate.h"
 #include "space/space.h"
 #include <string.h>
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * Returns free memory of a space to the system: how much, and from where. */
 #include "option.h"
+#include "os/lock.h"
 #include "os/os.h"
-#include "space/gate.h"
-#include "space/huge_pages.h"
+#include "space/arena.h"
 #include "space/metadata.h"
 #include "space/space.h"
-#include "space/units.h"
 
 enum {
   STEP_RANGES = 8, /* system calls of one caller in a step, of about 20 us each */

@@ -10,8 +10,8 @@
 #ifndef REFUSALS_H
 #define REFUSALS_H
 
+#include "base/machine.h"
 #include "os/os.h"
-#include "os/thread_local.h"
 
 /* os_map_at(), or OS_NO_MEMORY without a system call if the thread was refused as much. */
 os_mapped_t refusals_map_at(void *address, size_t size);

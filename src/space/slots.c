@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
+ *
  * A slot goes from free to reserved under space_slots_lock, and then to its arena once that is complete. The slots of a region
  * that ends are reserved again first, so that no query finds it, and become free when it is unmapped. */
-#include "space/slots.h"
-#include "space/units.h"
+#include "os/os.h"
+#include "space/arena.h"
+#include "space/space.h"
 
 enum { PROCESS_SLOTS_SHARE = 4 }; /* this part of the slots is reserved for the process's own arenas */
 

@@ -9,14 +9,50 @@
  *
  *   A3 used_units and dirty_units are the sums over the arenas of the units that are not free, and of the dirty ones. It holds
  *      whenever the lock is free, except that units which are being purged are in neither count */
-#ifndef SPACE_H
-#define SPACE_H
+#ifndef SPACE_SPACE_H
+#define SPACE_SPACE_H
 
 #include "base/low_water.h"
 #include "os/lock.h"
+#include "space/arena.h"
 #include "space/budget.h"
-#include "space/slots.h"
-#include "space/units.h"
+
+/* ---- slots ----
+ *
+ * The arenas in the slots of the window: those of the process's space, and regions of several slots. */
+
+enum { SLOT_TRIES = 64 }; /* slots with foreign mappings that one call skips */
+
+/* A slot in which an arena is about to be mapped, or in which a foreign mapping was found. */
+#define SLOT_RESERVED ((arena_t *)-1)
+
+/* Decides which slots are taken; taken inside the lock of any space. Complete arenas are stored with release. */
+extern lock_t space_slots_lock;
+extern INTERNAL arena_t *space_slots[SLOTS_MOST];
+
+/* Returns the arena in a slot of the window, of any space, or NULL. Arenas of the process's space stay forever. */
+arena_t *space_arena_at(size_t slot);
+static inline arena_t *space_arena_around(const void *address) { return space_arena_at(window_slot_of(address)); }
+
+/* Creates an arena of the space in `count` consecutive free slots, which no query finds before slots_set(). `units` 0 means as
+ * many as fit; otherwise all `units` are mapped at once. */
+taken_t slots_create_arena(struct space *space, size_t units, size_t count, arena_t **arena);
+void slots_set(size_t first, size_t count, arena_t *arena);
+
+/* Unmaps the arena. If the system refuses, it is left for a later attempt. Called under the lock. */
+void slots_destroy_arena(arena_t *arena);
+
+/* Return about how much memory of ended arenas is left, and retry to unmap it. space_destroy_left() returns its bytes. */
+size_t space_left_bytes(void);
+size_t space_destroy_left(void);
+
+/* Returns the bytes of ended arenas that are still mapped. */
+size_t space_left_mapped(void);
+
+/* Returns the bytes of ended arenas that were returned to the system in total. */
+uint64_t space_ended_bytes(void);
+
+/* ---- spaces ---- */
 
 /* A purge goes down from the high end of the highest arena. One that keeps some units visits the arenas twice. The first round
  * only purges huge pages that are dirty as a whole, since purging a part of one breaks it. */
@@ -39,7 +75,7 @@ typedef struct space {
   bool purgeable;         /* its memory is the system's, not a caller's */
   bool purge_failed;      /* the system has refused a purge since the last tick */
   uint8_t huge_pages;
-  bool opens_pages;        /* an arena has opened one (huge_pages.h) */
+  bool opens_pages;        /* an arena has opened one (huge_pages.c) */
   uint32_t purge_delay_ms; /* 0: at once; PURGE_NEVER */
   size_t used_units, dirty_units;
   size_t dirty_most;     /* the process's space: beyond it units are purged at once; else SIZE_MAX */
@@ -77,10 +113,6 @@ void space_destroy_slots(space_t *space); /* unmaps it; space_destroy_left() ret
 
 /* Takes a run of `units` at a multiple of `alignment` units, or returns NULL. `zeroed` is set if it holds no old data. */
 run_t *space_take(space_t *space, size_t units, size_t alignment);
-
-/* search.c takes the run; space_count_taken() counts its units. Called under the lock. */
-run_t *space_search(space_t *space, size_t units, size_t alignment);
-void space_count_taken(space_t *space, size_t units, past_t past);
 
 void space_give(space_t *space, run_t *run);
 

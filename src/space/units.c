@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "space/units.h"
 #include "os/os.h"
-#include "space/huge_pages.h"
+#include "space/arena.h"
 #include "space/refusals.h"
 
 enum {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "thread/allowance.h"
 #include "option.h"
 #include "os/os.h"
+#include "thread/magazines.h"
 
 allowance_t allowance_of_nobody = {.left = PTRDIFF_MAX / 2, .allowed = PTRDIFF_MAX / 2};
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * A heap's cache is found in four ways: by the fast path in its slot, by the slow path in its chain, by a tick in the list of
  * due caches, and by other threads in the heap's list of caches within reach. All except the slot are under threads_lock. */
-#include "thread/caches.h"
 #include "base/list.h"
+#include "os/lock.h"
 #include "space/metadata.h"
-#include "space/sleeper.h"
+#include "thread/thread.h"
 
 enum { CHAINS_LEAST_LOG2 = 4 };
 

@@ -2,8 +2,8 @@
  * A thread's record begins at its first slow path (thread_start()) and ends in the destructor of a key (thread_end()).
  * Meanwhile it is in the list of live records or, in the child of a fork, of lost ones. */
 #include "thread/thread.h"
+#include "base/fill.h"
 #include "base/list.h"
-#include "base/shared.h"
 #include "space/metadata.h"
 
 /* A free without a record asks for one twice. At a thread's end glibc frees up to 2,000 stacks, with four blocks each. */

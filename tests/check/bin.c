@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * B and D: the slabs and the depots of a bin. */
-#include "bin/due.h"
+#include "bin/bin.h"
 #include "check/check.h"
 #include "check/parts.h"
 

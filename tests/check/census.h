@@ -8,7 +8,7 @@
 #define CENSUS_H
 
 #include "check/expect.h"
-#include "heap/types.h"
+#include "heap/heap.h"
 
 /* What was counted of one arena. */
 typedef struct census {

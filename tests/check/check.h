@@ -10,7 +10,7 @@
 #define CHECK_H
 
 #include "base/granules.h"
-#include "heap/types.h"
+#include "heap/heap.h"
 
 /* Checks every heap, space, thread and the class map. */
 bool check_everything(void);

@@ -3,7 +3,7 @@
 #include "check/check.h"
 #include "check/parts.h"
 #include "heap/heap.h"
-#include "heap/helper_threads.h"
+#include "heap/tick.h"
 
 static const heap_t *heap_of_run(const run_t *run)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * R: granules and the index over them. Every bit is looked at by itself. */
-#include "base/granules_kept.h"
+#include "base/granules.h"
 #include "check/check.h"
 #include "check/expect.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * H: heaps, their large blocks and their budgets. */
 #include "heap/heap.h"
-#include "base/pattern.h"
+#include "base/fill.h"
 #include "check/check.h"
 #include "check/parts.h"
 #include "heap/debug_hooks.h"

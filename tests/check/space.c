@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * A and F: arenas. S1 and M1: slabs, and what the class map says of them and of everything else. */
+#include "bin/bin.h"
 #include "check/check.h"
 #include "check/parts.h"
 
 /* ---- A and F: arenas ---- */
 
-/* Counts the three lengths by looking at every bit of [from, to). It is written anew, so that an error of span_tree.c is not
+/* Counts the three lengths by looking at every bit of [from, to). It is written anew, so that an error of trees.c is not
  * believed. */
 static uint64_t node_for(const word_t *map, size_t from, size_t to)
 {

@@ -6,8 +6,8 @@ import re
 LOCK = re.compile(r"^extern (?:INTERNAL )?lock_t (\w+);", re.M)
 GATE = re.compile(r"^  (GATE_\w+),", re.M)
 KIND = re.compile(r"\b(LOCKS_OF_\w+),")
-FORK, TEST = "src/heap/fork.c", "tests/unit/test_fork_locks.c"
-OBSERVER = "src/debug/observe.c"   # the locks of the debug library, which fork.c takes by a table
+FORK, TEST = "src/heap/manager.c", "tests/unit/test_fork_locks.c"
+OBSERVER = "src/debug/observe.c"   # the locks of the debug library, which manager.c takes by a table
 OBJECT_POOLS = "src/object_pool/"   # registry.c takes these
 ORDER = re.compile(r"^## The order of locks\n(.*?)(?=^## |\Z)", re.M | re.S)
 

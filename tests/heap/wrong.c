@@ -119,7 +119,7 @@ WAY(heap_calloc, pool_heap_calloc(NULL, 8, 8))
 WAY(heap_realloc, pool_heap_realloc(NULL, NULL, 8))
 WAY(heap_aligned_alloc, pool_heap_aligned_alloc(NULL, 64, 8))
 WAY(heap_aligned_alloc_48, pool_heap_aligned_alloc(pool_heap_default(), 48, 8))
-WAY(heap_good_size, pool_heap_good_size(NULL, 8))
+WAY(good_size_of_null, pool_heap_good_size(NULL, 8))
 WAY(heap_largest, pool_heap_largest(NULL))
 WAY(heap_least_cut, pool_heap_least_memory_sized(&(pool_heap_options_t){0}, 24))
 
@@ -215,7 +215,7 @@ const way_t ways[] = {
   {"pool_heap_aligned_alloc", heap_aligned_alloc_48, "alignment is 48, not a power of two"},
   {"pool_heap_largest", heap_largest, "heap is NULL in a call of pool_heap_largest"},
   {"pool_heap_least_memory_sized", heap_least_cut, "size is 24, less than the # bytes of the first pool_heap_options_t"},
-  {"pool_heap_good_size", heap_good_size, "heap is NULL in a call of pool_heap_good_size"},
+  {"pool_heap_good_size", good_size_of_null, "heap is NULL in a call of pool_heap_good_size"},
   {"pool_heap_free", free_of_nothing, "heap is NULL in a call of pool_heap_free"},
   {"pool_heap_trim", heap_trim, "heap is NULL in a call of pool_heap_trim"},
   {"pool_heap_reset", reset_of_nothing, "heap is NULL in a call of pool_heap_reset"},

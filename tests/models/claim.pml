@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A thread claims the caches of two others (thread/claim.h). By default the caches are those of a shared object pool
- * (object_pool/cache.h), with HEAPS they are magazines within reach (thread/caches.h). The stores of an owner to `busy` and
+ * A thread claims the caches of two others (os/lock.h). By default the caches are those of a shared object pool
+ * (object_pool/cache.h), with HEAPS they are magazines within reach (thread/thread.h). The stores of an owner to `busy` and
  * `hot_is_free` may stay in its processor's buffer, in their order, until it passes a barrier.
  *
  *   an object has one user; an owner and a claiming thread are never both in a cache; nothing is lost

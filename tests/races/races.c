@@ -11,7 +11,7 @@
  * a run that hangs. The seed decides what each thread does and where it pauses, not when. */
 #include "races.h"
 #include "../rounds.h"
-#include "bin/due.h"
+#include "bin/bin.h"
 #include "heap/heap.h"
 #include <signal.h>
 #include <stdio.h>

@@ -41,7 +41,7 @@ PROGRAMS_LEFT_OUT = {
     "options": "no advice about huge pages",
     "system calls": WAITS,
 }
-# All that the files of the port may call: POSIX, compilers, and what glibc adds where it is there (unix_threads.c).
+# All that the files of the port may call: POSIX, compilers, and what glibc adds where it is there (unix.c).
 CALLS = set("""
     mmap munmap mprotect mlock munlock sysconf getrlimit clock_gettime nanosleep
     pthread_key_create pthread_key_delete pthread_setspecific pthread_mutex_lock pthread_mutex_unlock pthread_sigmask

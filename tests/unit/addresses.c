@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "addresses.h"
-#include "heap/types.h"
+#include "heap/heap.h"
 
 _Alignas(4096) char buffer[6 << 20];
 

@@ -3,7 +3,7 @@
 #ifndef ARENAS_H
 #define ARENAS_H
 
-#include "space/units.h"
+#include "space/arena.h"
 #include "unit.h"
 
 enum { RUNS = 80 };

@@ -4,7 +4,6 @@
 #define BINS_H
 
 #include "bin/bin.h"
-#include "bin/due.h"
 #include "unit.h"
 
 enum { BLOCKS = 4000 };

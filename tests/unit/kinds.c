@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "kinds.h"
-#include "heap/types.h"
+#include "heap/heap.h"
 #include <errno.h>
 
 _Alignas(4096) char buffer[12 << 20];

@@ -3,7 +3,7 @@
 #ifndef ONE_BIN_H
 #define ONE_BIN_H
 
-#include "bin/due.h"
+#include "bin/bin.h"
 #include "os_fake.h"
 #include "region.h"
 #include "space/metadata.h"

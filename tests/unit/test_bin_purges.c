@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * The memory of free blocks in slabs that stay: when a bin gives it back, and when it does not. */
-#include "bin/slabs.h"
+#include "bin/bin.h"
 #include "bins.h"
 #include "os_fake.h"
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * A check that never fails proves nothing: each invariant is damaged once, in a process that is sound before, and check.c must
  * end that process with the invariant's name. */
-#include "bin/due.h"
+#include "bin/bin.h"
 #include "heap/heap.h"
 #include "unit.h"
 #include <tidepool/heap.h>

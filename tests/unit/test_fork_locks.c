@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * The locks of a fork, each held by somebody else in turn. */
-#include "bin/due.h"
+#include "bin/bin.h"
 #include "debug/profile_lines.h"
 #include "debug/sample_pages.h"
 #include "debug/sites.h"
@@ -10,7 +10,6 @@
 #include "os/lock.h"
 #include "os_fake.h"
 #include "sleepers.h"
-#include "space/gate.h"
 #include "space/metadata.h"
 #include <sys/wait.h>
 #include <unistd.h>

@@ -2,8 +2,8 @@
  * Who is inside the gate keeps a fork waiting, and who comes while it is closed waits for the fork. */
 #include "heap/heap.h"
 #include "heap/life.h"
+#include "os/lock.h"
 #include "os_fake.h"
-#include "space/gate.h"
 #include "unit.h"
 #include <pthread.h>
 #include <tidepool/pool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Granules against a model that looks at each of them: what is free, which block is where, how long the longest is. */
 #include "../dice.h"
-#include "base/granules_kept.h"
+#include "base/granules.h"
 #include "unit.h"
 
 typedef struct modelled {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "base/pattern.h"
+#include "base/fill.h"
 #include "debug/head.h"
 #include "unit.h"
 

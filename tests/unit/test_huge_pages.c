@@ -2,7 +2,7 @@
  * For which pages of an arena huge ones are wished: a map of the wishes is kept beside it. */
 #include "arenas.h"
 #include "os_fake.h"
-#include "space/huge_pages.h"
+#include "space/arena.h"
 #include <string.h>
 
 enum { UNITS = 4096, PAGE_UNITS = 32, LEAST = HUGE_PAGES_FROM, BLOCK = 4096 };

@@ -2,8 +2,8 @@
  * Blocks that are a run or a mapping of their own: the spares that a thread keeps of them, and what they are charged, resized
  * and refused. */
 #include "find_run.h"
-#include "heap/figures.h"
 #include "heap/large.h"
+#include "heap/locate.h"
 #include "heap/tick.h"
 #include "large_blocks.h"
 #include "option.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * The depots of the default heap: how many there are, and what a fork leaves of them to the child. */
-#include "bin/due.h"
+#include "bin/bin.h"
 #include "check/check.h"
 #include "heap/heap.h"
 #include "os_fake.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * At any length and any alignment: what was filled has the pattern and nothing beside it has, and a byte that is changed is
  * found, wherever it is. */
-#include "base/pattern.h"
+#include "base/fill.h"
 #include "unit.h"
 
 enum { ROOM = 256, LONGEST = 150, BESIDE = 0x77 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * How much of a space's free memory is kept, for how long, and in regions. */
 #include "../dice.h"
+#include "bin/bin.h"
 #include "dirty.h"
 #include "option.h"
 #include "os_fake.h"
 #include "region.h"
-#include "space/step_budget.h"
 
 /* ---- as much as is kept ---- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Against a sorted array: which range begins last before an address, which first behind it, whatever the order in which they
  * came; and never deeper than a tree that was filled at random. */
-#include "base/range_tree.h"
+#include "base/trees.h"
 #include "unit.h"
 
 enum { MANY = 60000, FEW = 300, DEPTH_MOST = 60 }; /* 60,000 ranges: some 40 at most; one more is rarer than 1 in 10^6 */

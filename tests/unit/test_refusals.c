@@ -71,40 +71,40 @@ static void expect_hopeless(pool_heap_t *heap, size_t size)
 }
 
 /* A thread that gives blocks back when told to, and sleeps in between with what it has cached. */
-static struct sleeper {
+static struct idler {
   pthread_t thread;
   sem_t wake, done;
   pool_heap_t *heap;
   size_t count; /* 0: it ends */
-} sleeper;
+} idler;
 
 static void *sleep_and_give(void *unused)
 {
-  while (!sem_wait(&sleeper.wake) && sleeper.count) {
-    for (; sleeper.count && live_count; sleeper.count--)
-      give_one(sleeper.heap, live_count / 2);
-    must(!sem_post(&sleeper.done));
+  while (!sem_wait(&idler.wake) && idler.count) {
+    for (; idler.count && live_count; idler.count--)
+      give_one(idler.heap, live_count / 2);
+    must(!sem_post(&idler.done));
   }
   return unused;
 }
 
-static void sleeper_begin(void)
+static void idler_begin(void)
 {
-  must(!sem_init(&sleeper.wake, 0, 0) && !sem_init(&sleeper.done, 0, 0));
-  must(!pthread_create(&sleeper.thread, NULL, sleep_and_give, NULL));
+  must(!sem_init(&idler.wake, 0, 0) && !sem_init(&idler.done, 0, 0));
+  must(!pthread_create(&idler.thread, NULL, sleep_and_give, NULL));
 }
 
-static void sleeper_end(void)
+static void idler_end(void)
 {
-  sleeper.count = 0;
-  must(!sem_post(&sleeper.wake) && !pthread_join(sleeper.thread, NULL));
+  idler.count = 0;
+  must(!sem_post(&idler.wake) && !pthread_join(idler.thread, NULL));
 }
 
 static void give_in_another_thread(pool_heap_t *heap, size_t count)
 {
-  sleeper.heap = heap;
-  sleeper.count = count;
-  must(!count || (!sem_post(&sleeper.wake) && !sem_wait(&sleeper.done)));
+  idler.heap = heap;
+  idler.count = count;
+  must(!count || (!sem_post(&idler.wake) && !sem_wait(&idler.done)));
 }
 
 /* Lives at the limit: what is refused makes room for itself, a block or many at a time, in this thread or in another. */
@@ -113,7 +113,7 @@ static size_t live_at_limit(pool_heap_t *heap, uint64_t seed, bool alone)
   uint64_t dice = seed;
   size_t refused = 0;
   if (!alone)
-    sleeper_begin();
+    idler_begin();
   for (size_t step = 0; step < REQUESTS; step++) {
     size_t size = size_of_roll(&dice);
     void *block = live_count < LIVE_MOST ? take(heap, size) : NULL;
@@ -134,7 +134,7 @@ static size_t live_at_limit(pool_heap_t *heap, uint64_t seed, bool alone)
   }
   give_all(heap);
   if (!alone)
-    sleeper_end();
+    idler_end();
   size_t limit = os_fake.mapped_most;
   os_fake.mapped_most = 0; /* the check needs memory of its own */
   assert_true(check_everything());
@@ -235,7 +235,7 @@ static void a_block_that_a_sleeper_has_cached_is_found(void **state)
   os_fake_heal();
   pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = 4 << 20});
   assert_non_null(heap);
-  sleeper_begin();
+  idler_begin();
   fill_all(heap, 1000);
   for (size_t i = 0; i < 10; i++) {
     give_in_another_thread(heap, 1);
@@ -244,7 +244,7 @@ static void a_block_that_a_sleeper_has_cached_is_found(void **state)
     assert_null(take(heap, 1000));
   }
   give_all(heap);
-  sleeper_end();
+  idler_end();
   pool_heap_destroy(heap);
 }
 

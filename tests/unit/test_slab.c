@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "bin/slab.h"
+#include "bin/bin.h"
 #include "region.h"
 #include "unit.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Against a model that looks at every bit: which stretch is the lowest, how long the longest is, and whether every node says
  * so. */
-#include "base/span_tree.h"
+#include "base/trees.h"
 #include "unit.h"
 
 enum { SMALL_MOST = 4096 };

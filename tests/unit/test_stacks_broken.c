@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Stacks that are not what they should be: nothing is read that is not there, and nobody waits. */
+#include "base/machine.h"
 #include "debug/linux_tables.h"
-#include "os/thread_local.h"
 #include "stacks.h"
 #include <dlfcn.h>
 #include <link.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Heaps whose blocks are standalone, each from a source of the test's: figures, budgets, walks, questions, reset and destroy.
  */
-#include "heap/block_source.h"
+#include "heap/large.h"
 #include "kinds.h"
 #include "os_fake.h"
 #include <errno.h>

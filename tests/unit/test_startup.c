@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
  * The manager comes up: with nothing to be had at first, and in all threads at once. */
-#include "heap/helper_threads.h"
 #include "heap/life.h"
 #include "heap/tick.h"
 #include "os_fake.h"

@@ -58,7 +58,7 @@ typedef struct way {
 static void reached(void *argument)
 {
   const way_t *way = argument;
-  pthread_t sleeper;
+  pthread_t holder;
   os_fake_heal();
   os_fake.no_fence = way->no_fence;
   must((limited = pool_heap_create(&(pool_heap_options_t){.budget = 12 << 20})) != NULL);
@@ -67,7 +67,7 @@ static void reached(void *argument)
   must(limited_count > 3000);
   pthread_barrier_init(&all_there, NULL, 2);
   pthread_barrier_init(&all_seen, NULL, 2);
-  must(pthread_create(&sleeper, NULL, hold_magazines, (void *)(uintptr_t)&way->busy) == 0);
+  must(pthread_create(&holder, NULL, hold_magazines, (void *)(uintptr_t)&way->busy) == 0);
   pthread_barrier_wait(&all_there);
   size_t half = limited_count / 2, kept = cached_bytes() / REACHED_SIZE;
   must((kept > 100) == !!(limited->flags & HEAP_CACHED));
@@ -86,7 +86,7 @@ static void reached(void *argument)
     limited_blocks[half + got++] = block;
   must(got >= limited_count - half - 4);
   pthread_barrier_wait(&all_seen);
-  pthread_join(sleeper, NULL);
+  pthread_join(holder, NULL);
   must(check_everything());
   free_limited(0, half + got);
   pool_heap_destroy(limited);
@@ -114,7 +114,7 @@ static void count_visit(magazines_t *magazines, pool_heap_t *heap)
  * somebody has used the heap. */
 static void only_those_of_others(void *argument)
 {
-  pthread_t sleeper;
+  pthread_t holder;
   static bool busy;
   os_fake_heal();
   must((limited = pool_heap_create(&(pool_heap_options_t){.budget = 12 << 20})) != NULL);
@@ -126,7 +126,7 @@ static void only_those_of_others(void *argument)
   must(visits == 0);
   pthread_barrier_init(&all_there, NULL, 2);
   pthread_barrier_init(&all_seen, NULL, 2);
-  must(pthread_create(&sleeper, NULL, hold_magazines, &busy) == 0);
+  must(pthread_create(&holder, NULL, hold_magazines, &busy) == 0);
   pthread_barrier_wait(&all_there);
   os_fake.fail_kinds = 1 << OS_FENCE;
   threads_reach(&limited->reach, count_visit);
@@ -139,7 +139,7 @@ static void only_those_of_others(void *argument)
   pthread_barrier_wait(&all_seen);
   pthread_barrier_wait(&all_there);
   pthread_barrier_wait(&all_seen);
-  pthread_join(sleeper, NULL);
+  pthread_join(holder, NULL);
   free_limited(20, limited_count / 2);
   pool_heap_destroy(limited);
   must(check_everything());

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "threads.h"
-#include "heap/types.h"
+#include "heap/heap.h"
 #include <tidepool/pool.h>
 
 size_t records(void)

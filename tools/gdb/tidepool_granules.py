@@ -8,7 +8,7 @@ from tidepool_library import number
 
 GRANULE = 16
 GRANULE_PAGE = 256
-KEPT_LONGEST, KEPT_COUNT = 32, 32000  # granules_kept.h
+KEPT_LONGEST, KEPT_COUNT = 32, 32000  # granules.h
 KEPT_WORDS = (KEPT_LONGEST + 2) // 2
 BLOCK = re.compile("01+")
 

@@ -12,7 +12,7 @@ WORD_BITS = 64
 NO_SYMBOLS = "tidepool has no debug information here: build it with -g, or install its debug symbols"
 
 # Functions of the files in which the variables and types are: they lead to those. A program may have one of these names, too.
-FILES = {"startup.c": ("manager_bring_up",), "class_map.c": ("class_map_set", "window_open"),
+FILES = {"manager.c": ("manager_bring_up",), "class_map.c": ("class_map_set", "window_open"),
          "slots.c": ("slots_set", "space_arena_at"), "huge.c": ("huge_take", "huge_give"),
          "thread.c": ("threads_first", "threads_visit"),
          "registry.c": ("registry_enter", "registry_leave"), "guard_pages.c": ("guard_pages_look", "guard_pages_begin_if"),
@@ -55,8 +55,8 @@ class Library:
     def __init__(self):
         self.files = {}
         for self.objfile in gdb.objfiles():
-            if self.has_file("startup.c"):
-                symbol = next((s for s in self.symbols("startup.c", "default_heap")
+            if self.has_file("manager.c"):
+                symbol = next((s for s in self.symbols("manager.c", "default_heap")
                                if s.is_variable and has_fields(s.type, ("mark", "budget", "bins"))), None)
                 if symbol is not None:
                     self.heap = symbol.type.strip_typedefs()
@@ -67,7 +67,7 @@ class Library:
 
     def is_in_sources(self, symtab):
         """Whether a file is one of the library's own."""
-        own = self.function("startup.c").symtab.fullname()
+        own = self.function("manager.c").symtab.fullname()
         return symtab.fullname().startswith(os.path.dirname(os.path.dirname(own)) + os.sep)
 
     def variable(self, file, name):
@@ -102,7 +102,7 @@ class Library:
         """gdb takes a variable of a shared library that is not static for the program's variable of that name, if there is one:
         the program might have a copy. None of ours is seen outside."""
         value = symbol.value()
-        function = self.function("startup.c")
+        function = self.function("manager.c")
         if gdb.solib_name(int(value.address)) == gdb.solib_name(int(function.value().address)):
             return value
         listed = gdb.execute(f"maintenance print msymbols -objfile {symbol.symtab.objfile.filename}", to_string=True)

@@ -2,7 +2,7 @@
  *
  * What has neither slabs nor units: a region as granules, of which each page is a place, and blocks that are mappings of their
  * own. */
-#include "base/granules_kept.h"
+#include "base/granules.h"
 #include "command.h"
 #include "debug/export_root.h"
 #include "map.h"

@@ -1,8 +1,20 @@
 /* SPDX-License-Identifier: MIT
- * The search compares vectors, because memory may be megabytes, and then looks for the byte. */
-#include "base/pattern.h"
-#include "base/bits.h"
+ * Fills memory. */
+#include "base/fill.h"
 #include <string.h>
+
+bool shared_by_loops;
+
+/* The pointer is volatile, because compilers turn a plain loop into a call of memset(). */
+void shared_fill_by_loop(void *start, int byte, size_t size)
+{
+  for (volatile char *at = start; size; at++, size--)
+    *at = (char)byte;
+}
+
+/* ---- patterns ----
+ *
+ * The search compares vectors, because memory may be megabytes, and then looks for the byte. */
 
 typedef uint64_t vector_t __attribute__((vector_size(16)));
 typedef vector_t anywhere_t __attribute__((aligned(1), may_alias));
