@@ -4,7 +4,7 @@
 #include "heap/large.h"
 #include "heap/tick.h"
 #include "os/tool.h"
-#include "space/refusals.h"
+#include "space/budget.h"
 
 enum {
   BORROW_FACTOR = 4 /* an exhausted class borrows blocks of up to this many times its size */

@@ -8,7 +8,7 @@
 #include "heap/tick.h"
 #include "misuse.h"
 #include "os/tool.h"
-#include "space/refusals.h"
+#include "space/budget.h"
 #include <errno.h>
 #include <string.h>
 

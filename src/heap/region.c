@@ -6,7 +6,7 @@
 #include "heap/invalid.h"
 #include "heap/life.h"
 #include "option.h"
-#include "space/refusals.h"
+#include "space/budget.h"
 #include <string.h>
 
 static uint32_t purge_delay_of(const pool_heap_options_t *o)

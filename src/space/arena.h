@@ -113,7 +113,7 @@ typedef struct arena {
   uint8_t huge_pages;
   bool refused;       /* the system refused to map the last units */
   bool forked;        /* since it was created: a child may share its huge pages */
-  uint32_t open_page; /* the last 2 MiB page that was opened (huge_pages.c), NO_PAGE, or NEVER_OPENED */
+  uint32_t open_page; /* the last 2 MiB page that was opened (arena.c), NO_PAGE, or NEVER_OPENED */
   word_t *huge;       /* in the window: a bit for each 2 MiB page that may be huge */
   word_t *holes;      /* a bit for each page that is not mapped; NULL if there are none */
   uint32_t hole_count;

@@ -6,8 +6,8 @@
 #include "option.h"
 #include "os/lock.h"
 #include "os/os.h"
+#include "space/budget.h"
 #include "space/metadata.h"
-#include "space/refusals.h"
 #include <string.h>
 
 enum {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "space/refusals.h"
+#include "space/budget.h"
 #include "space/class_map.h"
 
 enum { ANSWERS_MOST = 64 };

@@ -6,7 +6,7 @@
 #include "os/lock.h"
 #include "os/os.h"
 #include "space/arena.h"
-#include "space/refusals.h"
+#include "space/budget.h"
 #include <string.h>
 
 enum {

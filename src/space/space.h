@@ -75,7 +75,7 @@ typedef struct space {
   bool purgeable;         /* its memory is the system's, not a caller's */
   bool purge_failed;      /* the system has refused a purge since the last tick */
   uint8_t huge_pages;
-  bool opens_pages;        /* an arena has opened one (huge_pages.c) */
+  bool opens_pages;        /* an arena has opened one (arena.c) */
   uint32_t purge_delay_ms; /* 0: at once; PURGE_NEVER */
   size_t used_units, dirty_units;
   size_t dirty_most;     /* the process's space: beyond it units are purged at once; else SIZE_MAX */
@@ -123,7 +123,7 @@ run_t *space_take_charged(space_t *space, budget_t *budget, size_t bytes, size_t
 run_t *space_take_filled(space_t *space, budget_t *budget, size_t bytes);
 
 /* Returns whether a run would be refused: the thread has searched the process's space for no more in vain, nothing was given
- * back since, and the system would refuse as much. The last attempt of a request searches (refusals.h). */
+ * back since, and the system would refuse as much. The last attempt of a request searches (refusals.c). */
 bool space_is_refused(const space_t *space, size_t units);
 void space_give_charged(space_t *space, budget_t *budget, run_t *run);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "os/os.h"
 #include "space/arena.h"
-#include "space/refusals.h"
+#include "space/budget.h"
 
 enum {
   COMMIT_LEAST_UNITS = 4,   /* 256 KiB: the least that is mapped beyond the need */

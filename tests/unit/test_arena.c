@@ -2,7 +2,7 @@
  * One arena, without a space: where its records lie, and how far it is mapped. */
 #include "arenas.h"
 #include "os_fake.h"
-#include "space/refusals.h"
+#include "space/budget.h"
 #include <sys/mman.h>
 
 /* ---- where things are ---- */

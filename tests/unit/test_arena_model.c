@@ -2,7 +2,7 @@
  * One arena against a model: units that are used, dirty and mapped. */
 #include "arenas.h"
 #include "os_fake.h"
-#include "space/refusals.h"
+#include "space/budget.h"
 
 enum { MODEL_STEPS = 8000 };
 

@@ -5,7 +5,7 @@
 #include "find_run.h"
 #include "heap/tick.h"
 #include "os_fake.h"
-#include "space/refusals.h"
+#include "space/budget.h"
 #include "space/space.h"
 #include "unit.h"
 #include <errno.h>

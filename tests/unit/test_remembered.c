@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * What a thread remembers of the system's refusals, and for how long (space/refusals.h). */
+ * What a thread remembers of the system's refusals, and for how long (space/refusals.c). */
 #include "os_fake.h"
-#include "space/refusals.h"
+#include "space/budget.h"
 #include "unit.h"
 #include <pthread.h>
 #include <tidepool/pool.h>

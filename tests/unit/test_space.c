@@ -5,7 +5,7 @@
 #include "os_fake.h"
 #include "region.h"
 #include "runs.h"
-#include "space/refusals.h"
+#include "space/budget.h"
 
 enum { LONG = 64 }; /* units, of which an arena has room for more than 200 */
 

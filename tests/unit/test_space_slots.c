@@ -5,7 +5,7 @@
 #include "os_fake.h"
 #include "region.h"
 #include "runs.h"
-#include "space/refusals.h"
+#include "space/budget.h"
 
 /* ---- what is in the way ---- */
 
