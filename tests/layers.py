@@ -26,7 +26,7 @@ LAYERS = [
     ("heap", ["heap", "debug_hooks", "invalid", "life", "granular", "guest", "large", "block_source", "locate", "figures",
               "tick", "helper_threads", "manager", "blocks", "attempt", "exhausted", "reallocate", "walk", "region", "options",
               "create"]),
-    ("object_pool", ["types", "along", "object_misuse", "watch", "array", "cache", "hooks", "registry", "process",
+    ("object_pool", ["types", "along", "object_misuse", "array", "cache", "hooks", "registry", "process",
                      "capacity", "find", "get", "put", "fast_path", "create"]),
     ("api", ["fast_path", "pool", "heap", "malloc", "new_delete", "loader", "stats"]),
     ("debug", ["system", "places", "linux_reader", "linux_tables", "linux_find_object", "linux_modules",

@@ -4,7 +4,6 @@
 #include "object_pool/array.h"
 #include "heap/heap.h"
 #include "object_pool/object_misuse.h"
-#include "object_pool/watch.h"
 #include "option.h"
 #include <string.h>
 
@@ -60,15 +59,33 @@ static void array_lay_out(const object_pool_t *pool, object_array_t *array, size
   array->uses = (uint32_t *)(array->laps ? round_up((uintptr_t)at, USES_TOGETHER) : (uintptr_t)at);
 }
 
-void array_destroy(const object_pool_t *pool, object_array_t *array, const char *call)
+/* The watched bytes of an array begin behind a record in front, or with its own block. */
+static void tell_tool(const object_pool_t *pool, const object_array_t *array, void (*tell)(const void *start, size_t size))
 {
-  if (is_watched(pool))
-    watch_end_array(pool, array);
+  const char *from = array->is_outside ? array->objects : array->objects - watch_zone();
+  tell(from, (size_t)(array->objects - from) + array->capacity * pool->stride);
+}
+
+/* Every user has passed its order to the thread that ends the array (hooks.c). */
+void array_destroy(const object_pool_t *pool, object_array_t *array, const char *call, bool with_heap)
+{
+  if (is_watched(pool)) {
+    os_tool_meet_order(array);
+    os_tool_meet_order(pool);
+    tell_tool(pool, array, os_tool_open);
+  }
   bool apart = array_is_outside(pool, array);
   void *block = apart ? array->objects : (char *)array;
   if (apart)
     heap_give_record(pool->heap, array, array->record_bytes);
-  heap_free(pool->heap, block, ORIGIN(call));
+  pool_give_block(pool, block, call, with_heap);
+}
+
+/* Tells the tool that a block of this heap is an array. */
+static void watch_array_block(const heap_t *heap, const void *block)
+{
+  if (heap_is_marked(heap))
+    os_tool_leave_block(heap, block);
 }
 
 /* Takes the record and the objects as one block. Only the record is zeroed: users of the objects touch them first. */
@@ -118,8 +135,10 @@ object_array_t *array_create(object_pool_t *pool, const attempt_t *from, size_t 
   array_lay_out(pool, array, capacity);
   for (size_t i = 0; is_checked(pool) && i < capacity; i++)
     misuse_fill_dead(pool, object_at(pool, array, i));
-  if (is_watched(pool))
-    watch_begin_array(pool, array);
+  if (is_watched(pool)) {
+    os_tool_leave_order(array);
+    tell_tool(pool, array, os_tool_close);
+  }
   return array;
 }
 

@@ -183,7 +183,16 @@ size_t array_record_bytes(bool hooked, bool single_thread, unsigned when_full, s
 
 /* Creates an array from the own memory of the current attempt's heap. NULL: it has not enough. */
 object_array_t *array_create(object_pool_t *pool, const attempt_t *from, size_t capacity);
-void array_destroy(const object_pool_t *pool, object_array_t *array, const char *call);
+
+/* `with_heap`: the heap of the pool ends, and its own blocks with it. Those that its overflow served are freed. */
+void array_destroy(const object_pool_t *pool, object_array_t *array, const char *call, bool with_heap);
+static inline void pool_give_block(const object_pool_t *pool, void *block, const char *call, bool with_heap)
+{
+  if (with_heap)
+    heap_give_overflowed(pool->heap, block, call);
+  else
+    heap_free(pool->heap, block, ORIGIN(call));
+}
 
 /* Returns the longest range of indices that no array has: the most objects of a new array. Called under the lock. */
 size_t array_free_indices(const object_pool_t *pool);

@@ -73,7 +73,7 @@ static growth_t grow_once(object_pool_t *pool, const attempt_t *from, size_t *le
   bool grew = room || entered || pool->capacity > capacity;
   lock_release(&pool->lock);
   if (array && !entered)
-    array_destroy(pool, array, "object_pool_get");
+    array_destroy(pool, array, "object_pool_get", false);
   return grew ? GREW : array ? AT_LIMIT : OUT_OF_MEMORY;
 }
 
@@ -223,7 +223,7 @@ static void shrink_arrays(object_pool_t *pool, size_t keep, const uint64_t *now_
     lock_t *gate = gate_enter(GATE_ARRAYS);
     array_leave(pool, array);
     lock_release(&pool->lock);
-    array_destroy(pool, array, call);
+    array_destroy(pool, array, call, false);
     gate_leave(gate);
     lock_acquire(&pool->lock);
   }

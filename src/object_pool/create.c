@@ -11,7 +11,6 @@
 #include "object_pool/find.h"
 #include "object_pool/object_misuse.h"
 #include "object_pool/registry.h"
-#include "object_pool/watch.h"
 #include "os/lock.h"
 
 enum { FLAGS_KNOWN = OBJECT_POOL_SINGLE_THREAD | OBJECT_POOL_CHECKED };
@@ -209,11 +208,11 @@ static object_pool_t *create_from(const attempt_t *from, const object_pool_optio
   if (!pool)
     return NULL;
   pool_set_up(pool, heap, o);
-  watch_begin(pool);
+  if (is_watched(pool))
+    os_tool_begin_blocks(pool, !pool->is_outside);
   if (make_first_array(pool, from, o->capacity))
     return pool;
-  watch_end(pool);
-  registry_give_record(heap, pool, "object_pool_create");
+  registry_end(pool, "object_pool_create", false);
   return NULL;
 }
 
@@ -221,16 +220,6 @@ static size_t bytes_of_options(const object_pool_options_t *o)
 {
   size_t objects = round_up(o->capacity * stride_of(o), NATURAL_ALIGNMENT);
   return sizeof(object_pool_t) + objects + array_record_bytes(wants_hooks(o), is_for_one_thread(o), o->when_full, o->capacity);
-}
-
-/* Ends a pool without hooks. */
-static void pool_end(object_pool_t *pool, const char *call)
-{
-  registry_leave(pool);
-  watch_end(pool);
-  for (uint32_t k = 0; k < pool->array_count; k++)
-    array_destroy(pool, pool->arrays[k], call);
-  registry_give_record(pool->heap, pool, call);
 }
 
 /* Creates a pool completely or not at all, also for a fork. *refused: the chain has grown, and lacks room for the indices. */
@@ -241,9 +230,11 @@ static object_pool_t *create_whole(const attempt_t *from, const object_pool_opti
   if (pool)
     registry_enter(pool); /* before the indices: a recount leaves them only to pools in the list */
   *refused = pool && !handles_stand_behind(overflow_of(pool), o->capacity, true);
-  if (*refused)
-    pool_end(pool, "object_pool_create");
-  return *refused ? NULL : pool;
+  if (!*refused)
+    return pool;
+  registry_leave(pool);
+  registry_end(pool, "object_pool_create", false);
+  return NULL;
 }
 
 /* The heap may call the program between two attempts, when nothing of the pool exists. Success restores errno. */
@@ -331,5 +322,6 @@ void object_pool_destroy(object_pool_t *pool)
   for (uint32_t k = 0; has_work_on_end(pool) && k < pool->array_count; k++)
     end_objects(pool, pool->arrays[k], "object_pool_destroy");
   INSIDE_GATE(GATE_LIFE);
-  pool_end(pool, "object_pool_destroy");
+  registry_leave(pool);
+  registry_end(pool, "object_pool_destroy", false);
 }

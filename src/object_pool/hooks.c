@@ -9,6 +9,68 @@ enum { NEW_BYTE = 0xcd };
 
 THREAD_LOCAL object_thread_t object_thread;
 
+/* ---- memory tools ----
+ *
+ * A thread that leaves an object passes its order to the object's next user; the maker of an array, to all users; and every
+ * user, by the pool, to the thread that ends an array. */
+
+/* The order of an object has an address in the array's record, because the program may have a lock at the object's own. */
+static const void *order_of(const object_pool_t *pool, const object_array_t *array, const void *object)
+{
+  return array->uses + object_position(pool, array, object);
+}
+
+/* An object is put, maybe by a thread that did not get it (object_pool_put_all(), an eviction). */
+static void watch_come_back(const object_pool_t *pool, const object_array_t *array, const void *object)
+{
+  os_tool_meet_order(array);
+  os_tool_meet_order(order_of(pool, array, object));
+}
+
+static void watch_leave(const object_pool_t *pool, const object_array_t *array, const void *object)
+{
+  os_tool_leave_order(order_of(pool, array, object));
+  os_tool_leave_order(pool);
+}
+
+/* `used`: the object had a user before. It then keeps its content if the pool has hooks and is not checked. Otherwise its
+ * content is undefined. */
+static void watch_take(const object_pool_t *pool, const object_array_t *array, const void *object, bool used)
+{
+  watch_come_back(pool, array, object);
+  bool keeps = used && (pool->construct || pool->reset || pool->destruct) && !is_checked(pool);
+  os_tool_begin_block(pool, object, pool->object_size);
+  if (!keeps)
+    os_tool_forget(object, pool->object_size);
+  if (is_checked(pool) || keeps)
+    os_tool_open(object, pool->object_size);
+}
+
+static void watch_give(const object_pool_t *pool, const object_array_t *array, const void *object)
+{
+  watch_leave(pool, array, object);
+  os_tool_end_block(pool, object, pool->object_size);
+}
+
+/* watch_open() and watch_close() enclose a hook on an object without a user. */
+static void watch_open(const object_pool_t *pool, const object_array_t *array, const void *object)
+{
+  if (!is_watched(pool))
+    return;
+  watch_come_back(pool, array, object);
+  os_tool_open(object, pool->object_size);
+}
+
+static void watch_close(const object_pool_t *pool, const object_array_t *array, const void *object)
+{
+  if (!is_watched(pool))
+    return;
+  watch_leave(pool, array, object);
+  os_tool_close(object, pool->object_size);
+}
+
+/* ---- hooks ---- */
+
 static void touch(const object_pool_t *pool, void (*hook)(void *object, void *context), void *object)
 {
   int error = errno;
@@ -47,6 +109,10 @@ static void hook_leave(const void *object)
   else if (object_thread.more_hooks < UINT16_MAX)
     object_thread.more_hooks--;
 }
+
+/* Returns whether the calling thread runs a hook on a busy object. If it runs several hooks, this is true for every busy
+ * object. A hook that was left by longjmp() still counts. */
+static bool is_in_own_hook(const void *object) { return object_thread.more_hooks || object_thread.hook_on == object; }
 
 /* A checked object is constructed for each user, over bytes that nobody can mistake for an object. */
 static bool make_ready_checked(const object_pool_t *pool, void *object)
@@ -99,8 +165,10 @@ void *hooks_hand_out(object_pool_t *pool, object_array_t *array, size_t i, bool 
   void *object = object_at(pool, array, i);
   hook_enter(object);
   bool ready = make_ready(pool, array, object, used);
-  if (is_watched(pool))
-    (ready ? watch_ready : watch_give)(pool, array, object);
+  if (is_watched(pool) && ready)
+    os_tool_leave_order(order_of(pool, array, object));
+  else if (is_watched(pool))
+    watch_give(pool, array, object);
   hook_leave(object);
   LOCKED(&pool->lock);
   if (ready)
@@ -160,13 +228,36 @@ void hooks_end(const object_pool_t *pool, const object_array_t *array, size_t i,
 {
   void *object = object_at(pool, array, i);
   hook_enter(object);
-  if (is_watched(pool))
-    watch_open(pool, array, object);
+  watch_open(pool, array, object);
   if (made)
     destruct(pool, object);
   else
     misuse_verify_dead(pool, object, call);
-  if (is_watched(pool))
-    watch_close(pool, array, object);
+  watch_close(pool, array, object);
   hook_leave(object);
+}
+
+/* In the child of a fork, frees an object in a lost thread's hook. It counts as never used, because its state is unknown. */
+static void free_if_deserted(object_pool_t *pool, object_array_t *array, size_t i)
+{
+  void *object = object_at(pool, array, i);
+  if (is_in_own_hook(object))
+    return;
+  bit_clear(array->made, i);
+  watch_open(pool, array, object);
+  if (is_checked(pool))
+    misuse_fill_dead(pool, object);
+  watch_close(pool, array, object);
+  set_busy(pool, array, i, false);
+  object_to_free(pool, array, i);
+}
+
+/* Arrays of pools without hooks have no map of busy objects. */
+void hooks_free_deserted(object_pool_t *pool)
+{
+  for (uint32_t k = 0; k < pool->array_count && pool->busy; k++) {
+    object_array_t *array = pool->arrays[k];
+    for (size_t i = 0; (i = bits_next_set(array->busy, i, array->capacity)) < array->capacity; i++)
+      free_if_deserted(pool, array, i);
+  }
 }

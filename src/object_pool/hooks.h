@@ -6,7 +6,6 @@
 #define HOOKS_H
 
 #include "object_pool/cache.h"
-#include "object_pool/watch.h"
 
 /* A thread's state in object pools: few bytes, for dlopen() must find room. A static variable would become four with clang. */
 typedef struct object_thread {
@@ -16,10 +15,6 @@ typedef struct object_thread {
   uintptr_t growth_frame;   /* where on its stack the outermost growth began; 0: none */
 } object_thread_t;
 extern INTERNAL THREAD_LOCAL object_thread_t object_thread;
-
-/* Returns whether the calling thread runs a hook on a busy object. If it runs several hooks, this is true for every busy
- * object. A hook that was left by longjmp() still counts. */
-static inline bool is_in_own_hook(const void *object) { return object_thread.more_hooks || object_thread.hook_on == object; }
 
 static inline bool has_work_on_put(const object_pool_t *pool)
 {
@@ -52,6 +47,9 @@ bool hooks_take(object_pool_t *pool, void **object);
 
 /* Returns false if this is no live object of the pool. It takes the lock. */
 bool hooks_give(object_pool_t *pool, void *object);
+
+/* In the child of a fork, frees the objects that lost threads had in their hooks. */
+void hooks_free_deserted(object_pool_t *pool);
 
 /* Takes an object of this pool. Returns false if none is free. *object is NULL if the constructor of a hooked pool failed. */
 static inline bool try_get(object_pool_t *pool, void **object)

@@ -8,7 +8,6 @@
 #include "object_pool/hooks.h"
 #include "object_pool/object_misuse.h"
 #include "object_pool/registry.h"
-#include "object_pool/watch.h"
 #include "option.h"
 #include <string.h>
 
@@ -54,33 +53,6 @@ static void release_pools(void)
   lock_release(&object_caches_lock);
 }
 
-/* In the child of a fork, frees an object in a lost thread's hook. It counts as never used, because its state is unknown. */
-static void free_if_deserted(object_pool_t *pool, object_array_t *array, size_t i)
-{
-  void *object = object_at(pool, array, i);
-  if (is_in_own_hook(object))
-    return;
-  bit_clear(array->made, i);
-  if (is_watched(pool))
-    watch_open(pool, array, object);
-  if (is_checked(pool))
-    misuse_fill_dead(pool, object);
-  if (is_watched(pool))
-    watch_close(pool, array, object);
-  set_busy(pool, array, i, false);
-  object_to_free(pool, array, i);
-}
-
-/* Arrays of pools without hooks have no map of busy objects. */
-static void free_deserted(object_pool_t *pool)
-{
-  for (uint32_t k = 0; k < pool->array_count && pool->busy; k++) {
-    object_array_t *array = pool->arrays[k];
-    for (size_t i = 0; (i = bits_next_set(array->busy, i, array->capacity)) < array->capacity; i++)
-      free_if_deserted(pool, array, i);
-  }
-}
-
 /* In the child of a fork, no thread is creating an array, so the locks of growth are free too. A pool that is single-threaded
  * or being destroyed is left alone, because its thread may be the one that forked. */
 static void reset_pools(void)
@@ -91,7 +63,7 @@ static void reset_pools(void)
     lock_reset(&pool->growth);
     caches_forget_others(pool);
     if (!pool->single_thread && !pool->ending)
-      free_deserted(pool);
+      hooks_free_deserted(pool);
   }
   caches_forget_blocks();
 }

@@ -6,7 +6,6 @@
 #include "object_pool/capacity.h"
 #include "object_pool/find.h"
 #include "object_pool/object_misuse.h"
-#include "object_pool/watch.h"
 
 /* Puts an object if it is live in this pool; otherwise returns false. */
 static bool put_own(object_pool_t *pool, void *object)
@@ -24,7 +23,8 @@ NOINLINE void put_along(object_pool_t *pool, void *object, const char *call)
     if (likely(put_own(at, object)))
       return;
   }
-  watch_report(pool, object);
+  if (is_watched(pool))
+    os_tool_report_block(pool, object);
   misuse_not_live(pool, object, call);
 }
 

@@ -9,7 +9,6 @@
 #include "object_pool/cache.h"
 #include "object_pool/hooks.h"
 #include "object_pool/object_misuse.h"
-#include "object_pool/watch.h"
 #include "space/metadata.h"
 #include <string.h>
 
@@ -68,86 +67,58 @@ bool registry_recount_indices(object_pool_t *pool)
   return any;
 }
 
-/* Leaves a record that no fast path serves, so that a call with the destroyed pool gets to must_be_live(). */
-static void end_record(object_pool_t *pool)
-{
-  pool->hot_single.state = pool->hot_shared.state = 0;
-  pool->walked_bytes = 0;
-  pool->mark = pool->path = 0;
-}
-
 /* Pool records that are no blocks of a heap; under heaps_lock. A pointer to a destroyed pool finds a record that says so. */
 static metadata_kind_t pool_records = {
   .size = sizeof(object_pool_t), .alignment = METADATA_ALIGNMENT, .link = offsetof(object_pool_t, next)};
 
-static object_pool_t *record_take_in_heap(const attempt_t *from)
-{
-  object_pool_t *pool = heap_probe(from, sizeof *pool, NATURAL_ALIGNMENT);
-  if (pool)
-    pool->is_outside = false;
-  return pool;
-}
-
 /* The record is a block of the heap if the heap cannot have records outside of its blocks, or its budget refuses. */
 object_pool_t *registry_take_record(heap_t *heap, const attempt_t *from)
 {
-  if (!heap_has_records_outside(heap) || watch_keeps_records() || !heap_charge_record(heap, sizeof(object_pool_t)))
-    return record_take_in_heap(from);
-  lock_acquire(&heaps_lock);
-  object_pool_t *pool = metadata_take_kind(&pool_records);
-  lock_release(&heaps_lock);
+  bool outside = heap_has_records_outside(heap) && !watch_keeps_records() && heap_charge_record(heap, sizeof(object_pool_t));
+  object_pool_t *pool;
+  if (outside) {
+    LOCKED(&heaps_lock);
+    pool = metadata_take_kind(&pool_records);
+  } else {
+    pool = heap_probe(from, sizeof *pool, NATURAL_ALIGNMENT);
+  }
   if (pool)
-    pool->is_outside = true;
-  else
+    pool->is_outside = outside;
+  else if (outside)
     heap_discharge_record(heap, sizeof *pool);
   return pool;
 }
 
-/* Keeps the record for the next pool, charged to no heap. Called under heaps_lock. */
-static void record_keep(heap_t *heap, object_pool_t *pool)
+/* Leaves a record that no fast path serves, so that a call with the destroyed pool gets to must_be_live(). A record outside of
+ * the heap serves the next pool, and is charged to no heap. */
+void registry_end(object_pool_t *pool, const char *call, bool with_heap)
 {
-  metadata_give_kind(&pool_records, pool);
-  heap_discharge_record(heap, sizeof *pool);
-}
-
-/* The record loses its mark before anything else can use it. */
-void registry_give_record(heap_t *heap, object_pool_t *pool, const char *call)
-{
-  end_record(pool);
+  heap_t *heap = pool->heap;
+  pool->hot_single.state = pool->hot_shared.state = 0;
+  pool->walked_bytes = 0;
+  pool->mark = pool->path = 0;
+  if (is_watched(pool))
+    os_tool_end_blocks(pool, !pool->is_outside);
+  for (uint32_t k = 0; k < pool->array_count; k++)
+    array_destroy(pool, pool->arrays[k], call, with_heap);
   if (!pool_is_outside(pool)) {
-    heap_free(heap, pool, ORIGIN(call));
+    pool_give_block(pool, pool, call, with_heap);
     return;
   }
-  LOCKED(&heaps_lock);
-  record_keep(heap, pool);
-}
-
-/* Drops a pool of a heap that ends, without hooks. Memory apart from the heap, or from its overflow, is freed. */
-static void drop_pool(heap_t *heap, object_pool_t *pool)
-{
-  static const char call[] = "pool_heap_destroy";
-  leave_all(pool);
-  end_record(pool);
-  watch_end(pool);
-  for (uint32_t k = 0; k < pool->array_count; k++) {
-    object_array_t *array = pool->arrays[k];
-    if (is_watched(pool))
-      watch_end_array(pool, array);
-    bool apart = array_is_outside(pool, array);
-    heap_give_overflowed(heap, apart ? array->objects : (char *)array, call);
-    if (apart)
-      heap_give_record(heap, array, array->record_bytes);
-  }
-  if (pool_is_outside(pool))
-    record_keep(heap, pool);
-  else
-    heap_give_overflowed(heap, pool, call);
+  if (!with_heap)
+    lock_acquire(&heaps_lock);
+  metadata_give_kind(&pool_records, pool);
+  if (!with_heap)
+    lock_release(&heaps_lock);
+  heap_discharge_record(heap, sizeof *pool);
 }
 
 void registry_drop_pools_of(heap_t *heap)
 {
-  while (heap->object_pools)
-    drop_pool(heap, heap->object_pools);
+  for (object_pool_t *pool; (pool = heap->object_pools) != NULL;) {
+    leave_all(pool);
+    registry_end(pool, "pool_heap_destroy", true);
+  }
 }
 
 /* The first pool registers the pools with the heaps. */

@@ -27,9 +27,12 @@ void registry_leave(object_pool_t *pool);
 /* Gives the pool indices back that were left to destroyed pools. Returns false if there are none. */
 bool registry_recount_indices(object_pool_t *pool);
 
-/* Take a record with only is_outside set, or NULL, and give it back. Later calls with its address find that it is no pool. */
+/* Takes a record with only is_outside set, or NULL. */
 object_pool_t *registry_take_record(heap_t *heap, const attempt_t *from);
-void registry_give_record(heap_t *heap, object_pool_t *pool, const char *call);
+
+/* Ends a pool that is in no list, without hooks. Later calls with its address find that it is no pool. `with_heap`: its heap
+ * ends, too, and heaps_lock is held. */
+void registry_end(object_pool_t *pool, const char *call, bool with_heap);
 
 typedef struct object_pool_figures {
   char name[OBJECT_POOL_NAME_SIZE];

@@ -40,6 +40,7 @@
 #include "base/bits.h"
 #include "heap/heap.h"
 #include "os/lock.h"
+#include "os/tool.h"
 #include <tidepool/object_pool.h>
 
 enum {
@@ -120,7 +121,7 @@ struct object_pool {
   object_array_t *home;          /* its free objects may be in caches; NULL: no caches */
   bool hooked;                   /* a get or a put is more than a bit */
   bool checked, checked_unasked; /* checked_unasked: only an option of the process asked for it */
-  bool watched;                  /* by a tool (watch.h) */
+  bool watched;                  /* by a tool */
   bool resets_on_put;
   bool single_thread;
   bool ending; /* being destroyed: hooks may still get and put */
@@ -186,6 +187,24 @@ static inline bool may_have_unused(const object_pool_t *pool)
 } /* without the lock */
 static inline word_t *busy_of(const object_array_t *array) { return HAS_HOOKS || HAS_CHECKS ? array->busy : NULL; }
 static inline bool is_unused(const object_array_t *array) { return HAS_GROWTH && array->unused; }
+
+/* ---- memory tools (os/tool.h) ----
+ *
+ * Objects are parts of an array, so they cannot be blocks of malloc. The tool is told of each get and put. Free objects and the
+ * bytes between objects are closed. A watched pool counts as hooked, so it has neither caches nor a hot object. */
+
+/* If a leak search covers the manager's memory, arrays stay there and reports name objects. Otherwise arrays are blocks of
+ * malloc, through which the search finds what objects refer to. */
+static inline bool watch_keeps_arrays(void) { return os_tool.sees_all; }
+
+/* A leak search that covers only malloc's memory needs the records of pools and arrays there too, or it ends at the pool. */
+static inline bool watch_keeps_records(void) { return os_tool.allocates && !os_tool.sees_all; }
+
+static inline bool objects_are_watched(void) { return os_tool.sees_bytes || os_tool.sees_orders; }
+static inline bool is_watched(const object_pool_t *pool) { return HAS_TOOLS && unlikely(pool->watched); }
+
+/* Returns the bytes between two objects, and in front of the first one behind a record. */
+static inline size_t watch_zone(void) { return os_tool.sees_bytes ? OS_TOOL_ZONE : 0; }
 
 /* A question changes only the lock, and what is due by the clock. */
 static inline object_pool_t *asked(const object_pool_t *pool) { return (object_pool_t *)(uintptr_t)pool; }
