@@ -26,8 +26,8 @@ LAYERS = [
     ("heap", ["heap", "debug_hooks", "invalid", "life", "granular", "guest", "large", "block_source", "locate", "figures",
               "tick", "helper_threads", "manager", "blocks", "attempt", "exhausted", "reallocate", "walk", "region", "options",
               "create"]),
-    ("object_pool", ["types", "along", "object_misuse", "array", "cache", "hooks", "registry", "process",
-                     "capacity", "find", "get", "put", "fast_path", "create"]),
+    ("object_pool", ["types", "array", "operations", "cache", "hooks", "registry", "capacity", "find", "get", "put",
+                     "fast_path", "create"]),
     ("api", ["fast_path", "pool", "heap", "malloc", "new_delete", "loader", "stats"]),
     ("debug", ["system", "places", "linux_reader", "linux_tables", "linux_find_object", "linux_modules",
                "linux_expression", "linux_seen", "linux_registers", "linux_walk", "linux_stack", "linux_faults",
@@ -76,7 +76,7 @@ SYSTEMS = {"os/embedded": {"embedded"}, "os/linux": {"linux"}, "os/posix": {"pos
            "os/windows": {"windows"}, "os/window": WITH_ADDRESSES, "embedded/": {"embedded"}, **dict.fromkeys(
                # What firmware's front stands for.
                ["api/", "misuse", "debug/sites", "heap/heap", "heap/manager", "heap/blocks", "heap/reallocate", "heap/locate",
-                "object_pool/fast_path", "object_pool/process"], WITH_ADDRESSES)}
+                "object_pool/fast_path"], WITH_ADDRESSES)}
 LINUX_UNITS = ("os/linux", "debug/linux_")
 PLATFORM_MACRO = re.compile(r"^\s*#\s*(?:el)?if.*\b(__linux__|__unix__|__APPLE__|__FreeBSD__|_WIN32)\b")
 # Headers that print or allocate.

@@ -8,7 +8,7 @@
 #include "heap/locate.h"
 #include "heap/tick.h"
 #include "misuse.h"
-#include "object_pool/registry.h"
+#include "object_pool/operations.h"
 #include "option.h"
 #include <tidepool/heap.h>
 #include <tidepool/stats.h>

@@ -2,6 +2,7 @@
  * Reports live blocks at the end of a heap or of the program: one line for each heap. */
 #include "debug/leaks.h"
 #include "debug/leak_search.h"
+#include "debug/places.h"
 #include "debug/report.h"
 #include "heap/heap.h"
 #include "misuse.h"
@@ -147,4 +148,28 @@ void leaks_at_destroy(heap_t *heap)
   }
   places_end(&places);
   tallies_end(&live.tallies);
+}
+
+void leaks_of_pool(const char *name, size_t object_size, size_t live, const void *created_by)
+{
+  char buffer[400];
+  text_t text = {buffer, sizeof buffer - 1, 0};
+  if (!live)
+    return;
+  text_string(&text, "tidepool: pool ");
+  text_quoted(&text, name);
+  text_string(&text, ENDED_WITH);
+  text_grouped(&text, live);
+  text_string(&text, live == 1 ? " object of " : " objects of ");
+  text_grouped(&text, object_size);
+  text_string(&text, " bytes live");
+  if (created_by) {
+    place_t place = {.address = created_by};
+    text_string(&text, ", created by ");
+    places_find(&place, 1);
+    place_say(&text, &place);
+  }
+  size_t length = min_size(text.length, text.size);
+  buffer[length++] = '\n';
+  os_write_kept_error(buffer, length);
 }

@@ -4,7 +4,6 @@
 #include "debug/guard_pages.h"
 #include "debug/leaks.h"
 #include "debug/messages.h"
-#include "debug/places.h"
 #include "debug/profile.h"
 #include "debug/profile_text.h"
 #include "debug/report.h"
@@ -85,13 +84,6 @@ static void end_process(void)
     profile_write_file();
 }
 
-static void say_place(text_t *text, const void *address)
-{
-  place_t place = {.address = address};
-  places_find(&place, 1);
-  place_say(text, &place);
-}
-
 /* ---- forks ---- */
 
 static void forget_in_child(void)
@@ -121,6 +113,7 @@ static const observer_t debug_observer = {.note_resized = profile_note_resized,
                                           .begin_heap = begin_heap,
                                           .enter_heap = profile_watch_heap,
                                           .destroy_heap = leaks_at_destroy,
+                                          .destroy_pool = leaks_of_pool,
                                           .report = heap_report,
                                           .note_options = note_options,
                                           .bring_up = bring_up,
@@ -132,7 +125,6 @@ static const observer_t debug_observer = {.note_resized = profile_note_resized,
                                           .kept_bytes = sample_pages_kept,
                                           .trim = sample_pages_trim,
                                           .address_of = site_address,
-                                          .say_place = say_place,
                                           .explain_dead = guard_pages_explain_dead,
                                           .locks = locks,
                                           .lock_count = sizeof locks / sizeof *locks,

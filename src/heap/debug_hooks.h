@@ -113,6 +113,7 @@ typedef struct observer {
   void (*begin_heap)(heap_t *heap, bool is_guarded);
   void (*enter_heap)(heap_t *heap);   /* under heaps_lock, before others see the heap */
   void (*destroy_heap)(heap_t *heap); /* with the option leaks */
+  void (*destroy_pool)(const char *name, size_t object_size, size_t live, const void *created_by); /* with the option leaks */
   int (*report)(heap_t *heap, int file);
 
   /* ---- the process ---- */
@@ -127,10 +128,9 @@ typedef struct observer {
   size_t (*kept_bytes)(void);                                          /* bytes that belong to no heap */
   size_t (*trim)(void);                                                /* bytes of those that were returned to the system */
 
-  /* address_of() returns the innermost address of a site. say_place() names its function. explain_dead() ends the program if
-   * the address is in a freed block behind guard pages. */
+  /* address_of() returns the innermost address of a site. explain_dead() ends the program if the address is in a freed block
+   * behind guard pages. */
   const void *(*address_of)(site_t site);
-  void (*say_place)(text_t *text, const void *address);
   void (*explain_dead)(const void *block, const char *call, const char *if_freed, const heap_t *given_to);
 
   /* ---- forks; the fork takes these locks in this order, among its last ---- */

@@ -2,8 +2,8 @@
  *
  * Arrays are created with no lock of the pool held, and entered under the lock. No two of a pool share handle indices. */
 #include "object_pool/array.h"
+#include "base/fill.h"
 #include "heap/heap.h"
-#include "object_pool/object_misuse.h"
 #include "option.h"
 #include <string.h>
 
@@ -134,7 +134,7 @@ object_array_t *array_create(object_pool_t *pool, const attempt_t *from, size_t 
   array->bytes = bytes + records;
   array_lay_out(pool, array, capacity);
   for (size_t i = 0; is_checked(pool) && i < capacity; i++)
-    misuse_fill_dead(pool, object_at(pool, array, i));
+    dead_fill(object_at(pool, array, i), pool->object_size);
   if (is_watched(pool)) {
     os_tool_leave_order(array);
     tell_tool(pool, array, os_tool_close);
@@ -270,7 +270,7 @@ const void *array_find_written(const object_pool_t *pool)
     const object_array_t *array = pool->arrays[k];
     for (size_t i = 0; i < array->capacity; i++) {
       const void *object = object_at(pool, array, i);
-      if (bit_tree_test(&array->free, i) && !bit_test(array->made, i) && misuse_was_written(pool, object))
+      if (bit_tree_test(&array->free, i) && !bit_test(array->made, i) && !is_dead(object, pool->object_size))
         return object;
     }
   }

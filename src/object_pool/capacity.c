@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Whether to grow is decided under the pool's lock. The array is created without it, and entered if that is still wanted. */
-#include "object_pool/capacity.h"
 #include "heap/blocks.h"
 #include "object_pool/cache.h"
-#include "object_pool/object_misuse.h"
-#include "object_pool/registry.h"
+#include "object_pool/operations.h"
 #include "os/lock.h"
 
 enum {
@@ -242,7 +240,7 @@ size_t object_pool_capacity(const object_pool_t *pool)
 {
   if (!is_given(pool, "object_pool_capacity"))
     return 0;
-  look_at_clock(asked(pool));
+  look_at_clock(asked(pool), 0);
   return LOAD(pool->capacity);
 }
 

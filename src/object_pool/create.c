@@ -3,14 +3,10 @@
  * A pool is created from its options, and destroyed. Options are verified before memory is taken. A pool that is being
  * destroyed stays in the list until its hooks have run, because each of them may leave by longjmp(). */
 #include "base/text.h"
-#include "heap/blocks.h"
+#include "heap/debug_hooks.h"
 #include "heap/heap.h"
-#include "heap/invalid.h"
-#include "misuse.h"
-#include "object_pool/capacity.h"
-#include "object_pool/find.h"
-#include "object_pool/object_misuse.h"
-#include "object_pool/registry.h"
+#include "object_pool/operations.h"
+#include "option.h"
 #include "os/lock.h"
 
 enum { FLAGS_KNOWN = OBJECT_POOL_SINGLE_THREAD | OBJECT_POOL_CHECKED };
@@ -150,7 +146,10 @@ static void set_geometry(object_pool_t *pool, const object_pool_options_t *o)
   pool->inverse = inverse_of_odd(pool->stride >> pool->shift);
 }
 
-static bool wants_checks(const object_pool_options_t *o) { return o->flags & OBJECT_POOL_CHECKED || pools_are_checked(); }
+static bool wants_checks(const object_pool_options_t *o)
+{
+  return o->flags & OBJECT_POOL_CHECKED || (HAS_SYSTEM && settings.all);
+}
 
 /* A checked or watched pool counts as hooked even without hooks, because every get and put must see the object. */
 static bool wants_hooks(const object_pool_options_t *o)
@@ -312,8 +311,8 @@ void object_pool_destroy(object_pool_t *pool)
   uintptr_t here = (uintptr_t)__builtin_frame_address(0);
   if (pool->mark != OBJECT_POOL_MARK || (pool->ending && !was_left(pool, here)))
     misuse_no_live_pool(pool, "object_pool_destroy");
-  if (!pool->ending)
-    pool_ends(pool);
+  if (HAS_SYSTEM && unlikely(settings.leaks & LEAKS_AT_DESTROY) && !pool->ending)
+    observer->destroy_pool(pool->name, pool->object_size, live_count(pool), pool->created_by);
   pool->ender = (const void *)&object_thread;
   pool->ender_frame = here;
   hot_cool(pool);

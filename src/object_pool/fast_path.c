@@ -3,10 +3,8 @@
  * A get returns the hot object, by a test and an addition; or one of the thread's cache; or the lowest free one. A put makes
  * the object hot, or puts it into the cache. All paths beyond the hot object are tail calls, so no register is saved for it.
  * Firmware has no caches and goes along the chain at once (embedded/objects.c). */
-#include "object_pool/along.h"
 #include "object_pool/cache.h"
-#include "object_pool/capacity.h"
-#include "object_pool/object_misuse.h"
+#include "object_pool/operations.h"
 
 /* ---- get ---- */
 
@@ -15,7 +13,7 @@ COLD static void *get_rare(object_pool_t *pool, void *object)
 {
   if (!object)
     return get_along(pool, NULL);
-  look_at_clock(pool);
+  look_at_clock(pool, 0);
   return object;
 }
 
@@ -89,7 +87,7 @@ NOINLINE static void put_uncached(object_pool_t *pool, void *object)
     if (pool->home && cache_put_rare(pool, object))
       return;
     if (likely(give_locked(pool, object))) {
-      look_at_clock(pool);
+      look_at_clock(pool, 0);
       return;
     }
   }
@@ -100,7 +98,7 @@ NOINLINE static void put_uncached(object_pool_t *pool, void *object)
 NOINLINE static void put_single_rare(object_pool_t *pool, void *object)
 {
   if (likely(give_plain(pool, object)))
-    look_at_clock(pool);
+    look_at_clock(pool, 0);
   else
     put_along(pool, object, "object_pool_put");
 }

@@ -5,8 +5,7 @@
  *
  * A handle is an index and the number of gets of the object. There is no table. Indices begin at 1 and continue through the
  * chain of overflow pools. Only its last pool may grow, and it must leave room for all indices. Locks are taken in turn. */
-#include "object_pool/find.h"
-#include "object_pool/object_misuse.h"
+#include "object_pool/operations.h"
 
 enum { RUN_WORDS = 16 }; /* words that a walk looks ahead */
 
@@ -78,7 +77,7 @@ static void *next_in_arrays(const object_pool_t *pool, const void *previous)
   return object;
 }
 
-/* A pool with a single array that stays needs no lock (find.h). */
+/* Takes the lock, except in a pool with a single array that stays: bits may be read while other threads get and put. */
 NOINLINE static void *next_slow(const object_pool_t *pool, const void *previous)
 {
   if (LOAD(pool->only))

@@ -3,10 +3,8 @@
  * A get returns the hot object, by a test and an addition; or one of the thread's cache; or the lowest free one; or what the
  * policy of a full pool provides. All paths beyond the hot object are tail calls, so no register is saved for it. */
 #include "base/fill.h"
-#include "object_pool/along.h"
 #include "object_pool/cache.h"
-#include "object_pool/capacity.h"
-#include "object_pool/object_misuse.h"
+#include "object_pool/operations.h"
 #include "os/tool.h"
 
 /* ---- eviction ----
@@ -116,7 +114,7 @@ static evicted_t evict(object_pool_t *pool, void *victim, batch_t *batch, void *
   }
   lock_release(&pool->lock);
   if (!array)
-    misuse_not_live(pool, victim, "object_pool_get: choose_victim");
+    fatal_misuse_of_object("object_pool_get: choose_victim", victim, NOT_AN_OBJECT, pool->name);
   if (!live || own)
     return own ? EVICTED_OWN : EVICTED_NOT_LIVE;
   if (is_hooked(pool))
@@ -174,7 +172,7 @@ NOINLINE void *get_along(object_pool_t *pool, batch_t *batch)
   void *object;
   for (;; pool = overflow_of(pool)) {
     must_be_live(pool, "object_pool_get");
-    look_at_clock_first(pool, 1);
+    look_at_clock(pool, 1);
     if (home_of(pool) ? (object = caches_get(pool)) != NULL : try_get(pool, &object))
       return object;
     if (!may_overflow(pool) || pool->ending)
@@ -217,7 +215,7 @@ size_t object_pool_get_batch(object_pool_t *pool, void **objects, size_t count)
 {
   if (!is_given(pool, "object_pool_get_batch"))
     return 0;
-  look_at_clock_first(pool, count);
+  look_at_clock(pool, count);
   batch_t batch = {.objects = objects, .got = is_hooked(pool) ? 0 : get_plain_batch(pool, objects, count)};
   void *object;
   while (batch.got < count && (object = get_along(pool, &batch)) != NULL) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * A hook runs without the lock. Under the lock, its object becomes busy before and free or live afterwards. */
-#include "object_pool/hooks.h"
-#include "object_pool/object_misuse.h"
+#include "base/fill.h"
+#include "object_pool/operations.h"
 #include <string.h>
 
 enum { NEW_BYTE = 0xcd };
@@ -114,6 +114,14 @@ static void hook_leave(const void *object)
  * object. A hook that was left by longjmp() still counts. */
 static bool is_in_own_hook(const void *object) { return object_thread.more_hooks || object_thread.hook_on == object; }
 
+/* Ends the program at the first wrong byte. Its offset leads to the write. */
+void misuse_verify_dead(const object_pool_t *pool, const void *object, const char *call)
+{
+  const char *written = dead_find_written(object, pool->object_size);
+  if (unlikely(written != NULL))
+    fatal_damage_of_object(call, object, AFTER_PUT, (size_t)(written - (const char *)object), pool->object_size, pool->name);
+}
+
 /* A checked object is constructed for each user, over bytes that nobody can mistake for an object. */
 static bool make_ready_checked(const object_pool_t *pool, void *object)
 {
@@ -121,7 +129,7 @@ static bool make_ready_checked(const object_pool_t *pool, void *object)
   memset(object, NEW_BYTE, pool->object_size);
   if (construct(pool, object))
     return true;
-  misuse_fill_dead(pool, object);
+  dead_fill(object, pool->object_size);
   return false;
 }
 
@@ -150,7 +158,7 @@ void hooks_on_put(const object_pool_t *pool, const object_array_t *array, void *
     if (pool->checked_unasked)
       reset(pool, object);
     destruct(pool, object);
-    misuse_fill_dead(pool, object);
+    dead_fill(object, pool->object_size);
   } else if (pool->resets_on_put) {
     reset(pool, object);
   }
@@ -246,7 +254,7 @@ static void free_if_deserted(object_pool_t *pool, object_array_t *array, size_t 
   bit_clear(array->made, i);
   watch_open(pool, array, object);
   if (is_checked(pool))
-    misuse_fill_dead(pool, object);
+    dead_fill(object, pool->object_size);
   watch_close(pool, array, object);
   set_busy(pool, array, i, false);
   object_to_free(pool, array, i);

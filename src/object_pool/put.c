@@ -2,16 +2,13 @@
  *
  * A put makes the object hot or sets its bit. Putting all objects fills whole words of bits. Putting what is no live object of
  * the pool or its overflow pools ends the program. */
-#include "object_pool/along.h"
-#include "object_pool/capacity.h"
-#include "object_pool/find.h"
-#include "object_pool/object_misuse.h"
+#include "object_pool/operations.h"
 
 /* Puts an object if it is live in this pool; otherwise returns false. */
 static bool put_own(object_pool_t *pool, void *object)
 {
   bool done = is_hooked(pool) ? hooks_give(pool, object) : give_locked(pool, object);
-  look_at_clock(pool);
+  look_at_clock(pool, 0);
   return done;
 }
 
@@ -25,7 +22,7 @@ NOINLINE void put_along(object_pool_t *pool, void *object, const char *call)
   }
   if (is_watched(pool))
     os_tool_report_block(pool, object);
-  misuse_not_live(pool, object, call);
+  fatal_misuse_of_object(call, object, NOT_AN_OBJECT, pool->name);
 }
 
 /* Puts the pool's own objects under one lock. From the first other one on, each is looked for along the chain. */
@@ -42,7 +39,7 @@ void object_pool_put_batch(object_pool_t *pool, void **objects, size_t count)
   }
   for (; put < count; put++)
     put_along(pool, objects[put], "object_pool_put_batch");
-  look_at_clock(pool);
+  look_at_clock(pool, 0);
 }
 
 /* Ends the use of these objects of a home array, but not of those in caches, which stay there: end_use() writes to the count of
@@ -90,5 +87,5 @@ void object_pool_put_all(object_pool_t *pool)
     put_all_of(pool, pool->arrays[k]);
   pool->current = array_with_room(pool);
   lock_release(&pool->lock);
-  look_at_clock(pool);
+  look_at_clock(pool, 0);
 }

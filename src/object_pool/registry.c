@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
  * All pools are in one list, by age, and the pools of a heap are in a list of that heap. */
-#include "object_pool/registry.h"
 #include "base/list.h"
-#include "heap/blocks.h"
 #include "heap/heap.h"
-#include "misuse.h"
 #include "object_pool/cache.h"
-#include "object_pool/hooks.h"
-#include "object_pool/object_misuse.h"
+#include "object_pool/operations.h"
 #include "space/metadata.h"
 #include <string.h>
 
-object_pool_t *all_pools;
-static object_pool_t *newest_pool; /* under heaps_lock */
+void *misuse_no_pool(const char *call) { return invalid(INVALID_POOL_IS_NULL, (uintptr_t)call); }
+
+/* A message has no name for such a pool: only the address is known. */
+void misuse_no_live_pool(const object_pool_t *pool, const char *call) { fatal_misuse(call, pool, NOT_AN_OBJECT_POOL); }
+
+static object_pool_t *all_pools, *newest_pool; /* oldest first, under heaps_lock */
 
 /* Takes a pool out of both lists. */
 static void leave_all(object_pool_t *pool)
@@ -113,13 +113,98 @@ void registry_end(object_pool_t *pool, const char *call, bool with_heap)
   heap_discharge_record(heap, sizeof *pool);
 }
 
-void registry_drop_pools_of(heap_t *heap)
+/* Ends all pools of a heap that ends. Called under heaps_lock. */
+static void drop_pools_of(heap_t *heap)
 {
   for (object_pool_t *pool; (pool = heap->object_pools) != NULL;) {
     leave_all(pool);
     registry_end(pool, "pool_heap_destroy", true);
   }
 }
+
+/* ---- for heaps, figures and forks ---- */
+
+/* A tool itself sees writes to objects that are closed to the program. A single-threaded pool has no lock. */
+static const void *look_for_written(object_pool_t *pool, bool alone)
+{
+  if (!is_checked(pool) || is_watched(pool) || pool->ending || (pool->single_thread && !alone))
+    return NULL;
+  LOCKED(&pool->lock);
+  return array_find_written(pool);
+}
+
+/* Reports with no lock held, because a handler for the end of the program may use pools. */
+static void verify_pools(heap_t *heap, bool alone, const char *call)
+{
+  const void *written = NULL;
+  lock_acquire(&heaps_lock);
+  object_pool_t *pool = heap ? heap->object_pools : all_pools;
+  while (pool && !(written = look_for_written(pool, alone)))
+    pool = heap ? pool->next_in_heap : pool->next;
+  lock_release(&heaps_lock);
+  if (written)
+    misuse_verify_dead(pool, written, call);
+}
+
+/* No call holds the locks of two pools, so their order does not matter. Single-threaded pools have no lock. */
+static void for_each_shared(void (*act)(lock_t *))
+{
+  for (object_pool_t *pool = all_pools; pool; pool = pool->next)
+    if (!pool->single_thread)
+      act(&pool->lock);
+}
+
+static void acquire_pools(void)
+{
+  lock_acquire(&object_caches_lock);
+  for_each_shared(lock_acquire);
+}
+
+static void release_pools(void)
+{
+  for_each_shared(lock_release);
+  lock_release(&object_caches_lock);
+}
+
+/* In the child of a fork, no thread is creating an array, so the locks of growth are free too. A pool that is single-threaded
+ * or being destroyed is left alone, because its thread may be the one that forked. */
+static void reset_pools(void)
+{
+  for_each_shared(lock_reset);
+  lock_reset(&object_caches_lock);
+  for (object_pool_t *pool = all_pools; pool; pool = pool->next) {
+    lock_reset(&pool->growth);
+    caches_forget_others(pool);
+    if (!pool->single_thread && !pool->ending)
+      hooks_free_deserted(pool);
+  }
+  caches_forget_blocks();
+}
+
+/* Reads only the pool's own words: a single-threaded pool has no lock, so its arrays may leave at any moment. */
+static void visit_pools(heap_dependent_visit_fn *visit, void *context)
+{
+  LOCKED(&heaps_lock);
+  for (const object_pool_t *pool = all_pools; pool; pool = pool->next) {
+    object_pool_figures_t figures = {.object_size = pool->object_size,
+                                     .capacity = LOAD(pool->capacity),
+                                     .live = live_count(pool),
+                                     .arrays = LOAD(pool->array_count),
+                                     .held_bytes = sizeof *pool + LOAD(pool->held_bytes)};
+    memcpy(figures.name, pool->name, sizeof figures.name);
+    memcpy(figures.heap, pool->heap->name, sizeof figures.heap);
+    visit(&figures, context);
+  }
+}
+
+/* Firmware has no threads, no forks and no figures of all pools. */
+static const heap_dependents_t object_pools = {.verify = HAS_CHECKS ? verify_pools : NULL,
+                                               .drop = drop_pools_of,
+                                               .visit = HAS_SYSTEM ? visit_pools : NULL,
+                                               .thread_ends = HAS_SYSTEM ? caches_end_of_thread : NULL,
+                                               .fork_prepare = HAS_SYSTEM ? acquire_pools : NULL,
+                                               .fork_parent = HAS_SYSTEM ? release_pools : NULL,
+                                               .fork_child = HAS_SYSTEM ? reset_pools : NULL};
 
 /* The first pool registers the pools with the heaps. */
 void registry_enter(object_pool_t *pool)

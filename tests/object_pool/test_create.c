@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Which options make a pool, what it is called and what it costs; and no pool at all. */
+#include "heap/heap.h"
 #include "json.h"
-#include "object_pool/registry.h"
+#include "object_pool/operations.h"
 #include "pools.h"
 #include <errno.h>
 
@@ -155,7 +156,7 @@ static void six_bytes_an_object(void **state)
     object_pool_t *pool =
       create((object_pool_options_t){.object_size = 16, .capacity = 100000, .construct = hooks ? make_object : NULL});
     object_pool_figures_t f;
-    object_pools_visit(keep_figures, &f); /* there is no other */
+    heap_dependents->visit(keep_figures, &f); /* there is no other */
     assert_true(f.held_bytes < 100000 * (16 + 4.5));
     object_pool_destroy(pool);
   }
