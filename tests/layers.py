@@ -26,15 +26,14 @@ LAYERS = [
     ("heap", ["heap", "debug_hooks", "invalid", "life", "granular", "guest", "large", "block_source", "locate", "figures",
               "tick", "helper_threads", "manager", "blocks", "attempt", "exhausted", "reallocate", "walk", "region", "options",
               "create"]),
-    ("object_pool", ["types", "array", "operations", "cache", "hooks", "registry", "capacity", "find", "get", "put",
-                     "fast_path", "create"]),
+    ("object_pool", ["types", "array", "operations", "cache", "hooks", "registry", "capacity", "find", "get_put", "create"]),
     ("api", ["fast_path", "pool", "heap", "malloc", "new_delete", "loader", "stats"]),
     ("debug", ["system", "places", "linux_reader", "linux_tables", "linux_find_object", "linux_modules",
                "linux_expression", "linux_seen", "linux_registers", "linux_walk", "linux_stack", "linux_faults",
                "linux_memory", "linux_output", "linux_places", "messages", "sites", "sampling", "head_layout", "head",
                "quarantine", "headed", "guard_area", "guard_pages", "sample_pages", "profile_lines", "profile_text",
                "profile", "export_page", "export_root", "export", "report", "leak_search", "leaks", "observe"]),
-    ("embedded", ["misuse", "front", "find", "blocks", "heaps", "questions", "objects"]),
+    ("embedded", ["misuse", "front", "find", "blocks", "heaps", "questions"]),
 ]
 UNITS = [f"{folder}/{unit}".lstrip("/") for folder, units in LAYERS for unit in units]
 
@@ -75,8 +74,8 @@ ALL_SYSTEMS = {"embedded", *WITH_ADDRESSES}
 SYSTEMS = {"os/embedded": {"embedded"}, "os/linux": {"linux"}, "os/posix": {"posix"}, "os/unix": {"linux", "posix"},
            "os/windows": {"windows"}, "os/window": WITH_ADDRESSES, "embedded/": {"embedded"}, **dict.fromkeys(
                # What firmware's front stands for.
-               ["api/", "misuse", "debug/sites", "heap/heap", "heap/manager", "heap/blocks", "heap/reallocate", "heap/locate",
-                "object_pool/fast_path"], WITH_ADDRESSES)}
+               ["api/", "misuse", "debug/sites", "heap/heap", "heap/manager", "heap/blocks", "heap/reallocate", "heap/locate"],
+               WITH_ADDRESSES)}
 LINUX_UNITS = ("os/linux", "debug/linux_")
 PLATFORM_MACRO = re.compile(r"^\s*#\s*(?:el)?if.*\b(__linux__|__unix__|__APPLE__|__FreeBSD__|_WIN32)\b")
 # Headers that print or allocate.
@@ -266,7 +265,7 @@ BAD_FILES = [
     ("debug/head.h", "extern const hooks_t *guard_hooks;   /* set above */\n", "guard_hooks calls upwards"),
     ("api/malloc.c", '#include "heap/heap.h"\n', "api/malloc may not include heap/heap"),
     ("api/stats.c", '#include "space/space.h"\n', "api/stats may not include space/space"),
-    ("object_pool/get.c", '#include "bin/bin.h"\n', "object_pool/get may not include bin/bin"),
+    ("object_pool/find.c", '#include "bin/bin.h"\n', "object_pool/find may not include bin/bin"),
     ("api/stats.c", '#include "nowhere.h"\n', "is not a file of src"),
     ("README.md", "# src\n| [`base/`](base) | x |\n", "the table has the folders ['base']"),
     ("README.md", GOOD_TREE["README.md"].replace("os", "base"), "the table has the folders"),

@@ -264,6 +264,33 @@ void hot_array_to_unused(object_pool_t *pool, object_array_t *array)
     hot_cool(pool);
 }
 
+/* Ends the use of these objects of a home array, but not of those in caches, which stay there: end_use() writes to the count of
+ * such an object for a moment, which its owner may be changing. Returns the others. */
+static word_t end_uses(object_array_t *array, size_t w, word_t taken)
+{
+  word_t live = 0;
+  for (size_t i; taken; taken &= taken - 1)
+    if (is_in_use(array->uses + (i = w * WORD_BITS + lowest_bit(taken))) && end_use_locked(array, i))
+      live |= taken & -taken;
+  return live;
+}
+
+void array_put_all(object_pool_t *pool, object_array_t *array)
+{
+  uint32_t before = array->taken;
+  for (size_t w = 0; before && w < bits_words(array->capacity); w++) {
+    word_t live = live_word(array, w);
+    if (has_laps(array))
+      live = end_uses(array, w, live);
+    if (live)
+      bit_tree_set_bits(&array->free, w, live);
+    array->taken -= bits_set_in(live);
+  }
+  ADD(pool->taken, array->taken - (size_t)before);
+  if (before && !array->taken)
+    hot_array_to_unused(pool, array);
+}
+
 const void *array_find_written(const object_pool_t *pool)
 {
   for (uint32_t k = 0; k < pool->array_count; k++) {

@@ -439,6 +439,9 @@ static ALWAYS_INLINE bool give_locked(object_pool_t *pool, void *object)
   return done;
 }
 
+/* Frees all live objects of an array by words. Busy ones are freed by their hooks. The hot object has cooled. */
+void array_put_all(object_pool_t *pool, object_array_t *array);
+
 /* Returns a free object of a checked pool that was written to after its put, or NULL. Call it under the pool's lock, or where
  * no other thread uses the pool. */
 const void *array_find_written(const object_pool_t *pool);

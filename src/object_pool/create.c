@@ -154,7 +154,7 @@ static bool wants_checks(const object_pool_options_t *o)
 /* A checked or watched pool counts as hooked even without hooks, because every get and put must see the object. */
 static bool wants_hooks(const object_pool_options_t *o)
 {
-  return wants_checks(o) || o->construct || o->reset || o->destruct || objects_are_watched();
+  return (HAS_HOOKS || HAS_CHECKS) && (wants_checks(o) || o->construct || o->reset || o->destruct || objects_are_watched());
 }
 
 /* Sets every field but is_outside, because the record may have been another pool's. */

@@ -138,16 +138,6 @@ NOINLINE void *walk_next(const object_pool_t *pool, const void *previous);
 /* Returns whether `objects` more indices fit in front of those of this pool and its overflow pools. `stays` reserves them. */
 bool handles_stand_behind(object_pool_t *pool, size_t objects, bool stays);
 
-/* ---- a chain of pools ---- */
-
-/* Gets an object from the pool or those that it overflows to, or by the policy of the last. NULL: ENOMEM. `batch` is NULL for a
- * single get. */
-struct batch;
-void *get_along(object_pool_t *pool, struct batch *batch);
-
-/* Puts an object into the pool or one that it overflows to. The call is named if no pool of them has the object. */
-void put_along(object_pool_t *pool, void *object, const char *call);
-
 /* ---- all pools ----
  *
  * Heaps call the registry by heap_dependents: the pools of a heap end with it, a fork takes the locks of shared pools, and
