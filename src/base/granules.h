@@ -58,6 +58,9 @@ typedef struct granules {
 size_t granules_index_bytes(size_t count);
 void granules_init(granules_t *g, void *index, size_t count);
 
+/* Returns the most granules of 1 << `log2` bytes that `bytes` have room for, with their index. */
+size_t granules_count_for(size_t bytes, unsigned log2);
+
 /* Frees all granules. The index keeps its place, so other threads may read it meanwhile. */
 void granules_clear(granules_t *g);
 

@@ -178,6 +178,17 @@ size_t granules_index_bytes(size_t count)
          sizeof(word_t);
 }
 
+/* The index of a large memory takes a little less than a 64th of granules of 16 bytes, so one step back is nearly enough. */
+size_t granules_count_for(size_t bytes, unsigned log2)
+{
+  size_t most = min_size(bytes >> log2, GRANULES_MOST), count = most, needed;
+  while (count && (needed = granules_index_bytes(count) + (count << log2)) > bytes)
+    count -= min_size(count, max_size(((needed - bytes) >> log2) * 63 / 64, 1));
+  while (count < most && granules_index_bytes(count + 1) + ((count + 1) << log2) <= bytes) /* the index grows by words */
+    count++;
+  return count;
+}
+
 /* The index is zeroed. One free stretch is all of the memory. None begins in the rest of the last word. */
 static void free_all(granules_t *g)
 {

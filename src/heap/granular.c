@@ -19,35 +19,23 @@ static size_t granule_of(const heap_t *heap, const void *address)
 
 static char *address_of(const heap_t *heap, size_t granule) { return heap->region.base + (granule << GRANULE_LOG2); }
 
-static size_t bytes_with_index(size_t count) { return granules_index_bytes(count) + (count << GRANULE_LOG2); }
-
-/* The index of a large memory takes a little less than a 64th of its granules, so one step back is nearly enough. */
-size_t granular_count_for(size_t bytes)
-{
-  size_t most = min_size(bytes >> GRANULE_LOG2, GRANULES_MOST), count = most, needed;
-  while (count && (needed = bytes_with_index(count)) > bytes)
-    count -= min_size(count, max_size((needed - bytes) / GRANULE * 63 / 64, 1));
-  while (count < most && bytes_with_index(count + 1) <= bytes) /* the index grows by words, so a step may be too long */
-    count++;
-  return count;
-}
-
 void granular_init(heap_t *heap, void *index, char *base, size_t count)
 {
   granules_init(&heap->region.granules, index, count);
   heap->region.base = base;
 }
 
-/* ---- pages ---- */
+/* ---- pages ----
+ *
+ * Memory is returned by system pages. One that is longer than the pages here is a group of them, and is returned if none of
+ * them is in use. The region begins with a system page, and what is behind its last granule is nobody's. */
 
 static size_t page_start(size_t page) { return page * GRANULE_PAGE; }
 static size_t page_end(const granules_t *g, size_t page) { return min_size(page_start(page) + GRANULE_PAGE, g->count); }
 static size_t page_bytes(const granules_t *g, size_t page) { return (page_end(g, page) - page_start(page)) << GRANULE_LOG2; }
+static size_t group_pages(void) { return max_size(os_page_size() / (GRANULE_PAGE << GRANULE_LOG2), 1); }
 
-static size_t pages_of_region(const heap_region_t *region)
-{
-  return (region->granules.count + GRANULE_PAGE - 1) / GRANULE_PAGE;
-}
+static size_t pages_of_region(const heap_region_t *r) { return (r->granules.count + GRANULE_PAGE - 1) / GRANULE_PAGE; }
 
 /* A guest's memory is the caller's and never dirty here. */
 static bool has_dirty_pages(const heap_region_t *region) { return !region_is_guest(region) && region->dirty; }
@@ -68,7 +56,7 @@ static void note_dirty(heap_region_t *region, size_t page, bool dirty)
   if (!has_dirty_pages(region) || bit_test(region->dirty, page) == dirty)
     return;
   region->dirty[page / WORD_BITS] ^= bit_of(page);
-  bit_clear(region->idle, page);
+  bit_clear(region->idle, round_down(page, group_pages()));
   ptrdiff_t bytes = (ptrdiff_t)page_bytes(&region->granules, page);
   count_unpaid(region, dirty ? bytes : -bytes);
   if (dirty)
@@ -110,12 +98,12 @@ void granular_begin(heap_t *heap)
       fill_page(heap, page);
 }
 
-/* The last page may be shorter. */
-static ptrdiff_t dirty_page_bytes(const heap_region_t *region)
+/* Of the dirty ones among pages [page, end). The last page of the region may be shorter. */
+static size_t dirty_page_bytes(const heap_region_t *region, size_t page, size_t end)
 {
-  size_t last = pages_of_region(region) - 1, whole = bits_count(region->dirty, 0, last);
-  size_t rest = bit_test(region->dirty, last) ? page_bytes(&region->granules, last) : 0;
-  return (ptrdiff_t)((whole * GRANULE_PAGE << GRANULE_LOG2) + rest);
+  size_t last = pages_of_region(region) - 1, whole = bits_count(region->dirty, page, min_size(end, last));
+  size_t rest = end > last && bit_test(region->dirty, last) ? page_bytes(&region->granules, last) : 0;
+  return (whole * GRANULE_PAGE << GRANULE_LOG2) + rest;
 }
 
 void granular_count_dirty(heap_t *heap, word_t *bitmaps, bool dirty)
@@ -126,33 +114,44 @@ void granular_count_dirty(heap_t *heap, word_t *bitmaps, bool dirty)
   if (!dirty)
     return;
   bits_set(region->dirty, 0, pages_of_region(region));
-  count_unpaid(region, dirty_page_bytes(region));
+  count_unpaid(region, (ptrdiff_t)dirty_page_bytes(region, 0, pages_of_region(region)));
   sleeper_note();
 }
 
 void granular_forget_dirty(heap_t *heap)
 {
   if (has_dirty_pages(&heap->region))
-    count_unpaid(&heap->region, -dirty_page_bytes(&heap->region));
+    count_unpaid(&heap->region, -(ptrdiff_t)dirty_page_bytes(&heap->region, 0, pages_of_region(&heap->region)));
   heap->region.dirty = NULL;
 }
 
-/* If system pages are larger, they are returned only with the region. */
-static bool pages_go_back(void) { return os_page_size() <= GRANULE_PAGE << GRANULE_LOG2; }
+static size_t group_end(const heap_region_t *r, size_t page) { return min_size(page + group_pages(), pages_of_region(r)); }
 
-/* Returns the dirty pages [page, end) to the system. A call refused because one page is locked may have taken others. The
- * halves are then tried, so that no returned page counts as dirty. */
+/* Returns the first page of the next group with a dirty page, or the number of pages if there is none. */
+static size_t next_dirty(const heap_region_t *region, size_t page)
+{
+  size_t pages = pages_of_region(region), found = bits_next_set(region->dirty, page, pages);
+  return found < pages ? round_down(found, group_pages()) : pages;
+}
+
+static bool may_go(const heap_region_t *region, size_t page)
+{
+  size_t end = group_end(region, page);
+  return bits_next_set(region->dirty, page, end) < end && bits_next_set(region->granules.used, page, end) == end;
+}
+
+/* Returns the groups [page, end) to the system, and the bytes of their dirty pages. A call refused because one page is locked
+ * may have taken others. The halves are then tried, so that no returned page counts as dirty. */
 static size_t purge_pages(heap_region_t *region, size_t page, size_t end)
 {
-  if (!pages_go_back())
-    return 0;
-  size_t bytes = (page_end(&region->granules, end - 1) - page_start(page)) << GRANULE_LOG2, half = page + (end - page) / 2;
+  size_t bytes = (page_end(&region->granules, end - 1) - page_start(page)) << GRANULE_LOG2;
+  size_t returned = dirty_page_bytes(region, page, end), half = page + round_down((end - page) / 2, group_pages());
   if (!os_purge(region->base + (page_start(page) << GRANULE_LOG2), round_up(bytes, os_page_size())))
     return half > page ? purge_pages(region, page, half) + purge_pages(region, half, end) : 0;
   while (page < end)
     note_dirty(region, page++, false);
-  __atomic_store_n(&region->purged_bytes, region->purged_bytes + bytes, __ATOMIC_RELAXED); /* read without the lock */
-  return bytes;
+  __atomic_store_n(&region->purged_bytes, region->purged_bytes + returned, __ATOMIC_RELAXED); /* read without the lock */
+  return returned;
 }
 
 /* Returns whether the next round over the pages is due. Another thread may have stored a later time. */
@@ -170,15 +169,15 @@ static bool tick_pages(heap_region_t *region, uint64_t now_ms)
     return false;
   region->ticked_ms = now_ms;
   size_t pages = pages_of_region(region);
-  for (size_t page = region->ticked_page; (page = bits_next_set(region->dirty, page, pages)) < pages; page++) {
-    size_t end = min_size(bits_next_clear(region->dirty, page, pages), page + STEP_PAGES);
-    end = min_size(bits_next_clear(region->idle, page, pages), end);
-    if (end == page) {
-      bit_set(region->idle, page);
-      continue;
+  for (size_t page = region->ticked_page; (page = next_dirty(region, page)) < pages; page = group_end(region, page)) {
+    size_t end = page;
+    while (end < pages && end < page + STEP_PAGES && may_go(region, end) && bit_test(region->idle, end))
+      end = group_end(region, end);
+    if (end > page) {
+      region->ticked_page = (uint32_t)(end % pages);
+      return purge_pages(region, page, end) > 0;
     }
-    region->ticked_page = (uint32_t)end % (uint32_t)pages;
-    return purge_pages(region, page, end) > 0;
+    bit_set(region->idle, page);
   }
   region->ticked_page = 0;
   return false;
@@ -263,11 +262,14 @@ size_t granular_purge(heap_t *heap, size_t keep)
   size_t pages = pages_of_region(region), purged = 0, left = 0;
   HEAP_LOCKED(heap);
   give_kept(heap);
-  for (size_t page = 0, end; has_dirty_pages(region) && (page = bits_next_set(region->dirty, page, pages)) < pages;
-       page = end) {
-    bool goes = (left += page_bytes(&region->granules, page)) > keep;
-    end = goes ? bits_next_clear(region->dirty, page, pages) : page + 1;
-    purged += goes ? purge_pages(region, page, end) : 0;
+  for (size_t page = 0, end; has_dirty_pages(region) && (page = next_dirty(region, page)) < pages; page = end) {
+    end = group_end(region, page);
+    left += dirty_page_bytes(region, page, end);
+    if (left <= keep || !may_go(region, page))
+      continue;
+    while (end < pages && may_go(region, end))
+      end = group_end(region, end);
+    purged += purge_pages(region, page, end);
   }
   return purged;
 }
@@ -281,7 +283,9 @@ bool granular_tick(heap_t *heap, uint64_t now_ms, bool *left)
   if (round_begins(region, now_ms))
     give_kept(heap);
   bool purged = tick_pages(region, now_ms);
-  *left |= pages_go_back() && bits_next_set(region->dirty, 0, pages_of_region(region)) < pages_of_region(region);
+  size_t pages = pages_of_region(region);
+  for (size_t page = 0; !*left && (page = next_dirty(region, page)) < pages; page = group_end(region, page))
+    *left = may_go(region, page);
   return purged;
 }
 

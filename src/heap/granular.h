@@ -20,7 +20,7 @@
 /* Called once the heap is known to be checked or plain. */
 void granular_begin(heap_t *heap);
 
-size_t granular_count_for(size_t bytes);
+static inline size_t granular_count_for(size_t bytes) { return granules_count_for(bytes, GRANULE_LOG2); }
 
 /* The index is zeroed. `base` is the address of granule 0, a multiple of a granule. */
 void granular_init(heap_t *heap, void *index, char *base, size_t count);

@@ -2,6 +2,7 @@
  * What a heap does not need goes back while the program is busy elsewhere: by the clock, at the slow paths of others. */
 #include "base/bits.h"
 #include "debug/head.h"
+#include "heap/granular.h"
 #include "heap/heap.h"
 #include "heap/tick.h"
 #include "levels.h"
@@ -348,6 +349,57 @@ static void a_locked_page_stays(void *argument)
   must(check_everything());
 }
 
+/* With system pages that are longer than pages of granules, those without a block are returned: by the clock, or by a trim.
+ * Nothing else is, and then nothing waits. */
+typedef struct longer_pages {
+  size_t page;
+  bool trims;
+} longer_pages_t;
+
+static size_t bytes_without(const longer_pages_t *longer, char *const *stay, size_t count, size_t pages)
+{
+  const char *base = (char *)round_down((uintptr_t)stay[0], longer->page);
+  size_t bytes = 0;
+  for (const char *at = base; at < base + pages * PAGE; at += longer->page) {
+    bool survives = false;
+    for (size_t i = 0; i < count; i++)
+      survives |= stay[i] >= at && stay[i] < at + longer->page;
+    bytes += survives ? 0 : min_size(longer->page, (size_t)(base + pages * PAGE - at));
+  }
+  return bytes;
+}
+
+static void granules_of_longer_pages(void *argument)
+{
+  enum { MANY = 900, EACH = 37 };
+  const longer_pages_t *longer = argument;
+  os_fake.page_size = longer->page;
+  manager_up();
+  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = 8 << 20});
+  must(heap);
+  char *stay[MANY / EACH + 1];
+  size_t count = 0;
+  fill(heap, PAGE, MANY * PAGE);
+  for (size_t i = 0; i < MANY; i++)
+    if (i % EACH == 0)
+      stay[count++] = blocks[i];
+    else
+      pool_heap_free(heap, blocks[i]);
+  size_t wanted = bytes_without(longer, stay, count, MANY);
+  must(wanted > 0 && wanted < (MANY - count) * PAGE);
+  if (longer->trims)
+    must(pool_heap_trim(heap, 0) == wanted);
+  else
+    be_busy(EPOCHS);
+  bool left = false;
+  must(purged_of(heap) == wanted && !granular_tick(heap, os_fake.now_ms, &left) && !left && pool_heap_trim(heap, 0) == 0);
+  for (size_t i = 0; i < count; i++)
+    must(stay[i][0] == 7 && stay[i][PAGE - 1] == 7);
+  while (count--)
+    pool_heap_free(heap, stay[count]);
+  must(pool_heap_trim(heap, 0) == MANY * PAGE - wanted && check_everything());
+}
+
 WITH(reserve_goes_back, size_t, 1000, 20000, 100000)
 IN_CHILD(reserves_in_turn)
 IN_CHILD(large_beside_quiet_small)
@@ -357,6 +409,7 @@ IN_CHILD(rounds_among_many_heaps)
 IN_CHILD(granules_stay_for_the_delay)
 IN_CHILD(a_trim_gives_back_runs)
 IN_CHILD(a_locked_page_stays)
+WITH(granules_of_longer_pages, longer_pages_t, {16 << 10, false}, {16 << 10, true}, {64 << 10, false}, {64 << 10, true})
 WITH(reset_goes_back, size_t, 0, 1, EPOCHS)
 WITH(pages_between_survivors, drift_t, {false, false, 500, 4}, {false, true, 500, 4}, {true, false, 500, 4},
      {true, true, 500, 4}, {0, false, 3000, 12}, {0, true, 3000, 12})
@@ -369,7 +422,7 @@ int main(void)
     cmocka_unit_test(reset_goes_back_test),          cmocka_unit_test(granules_go_back_by_steps_test),
     cmocka_unit_test(rounds_among_many_heaps_test),  cmocka_unit_test(granules_stay_for_the_delay_test),
     cmocka_unit_test(a_trim_gives_back_runs_test),   cmocka_unit_test(a_locked_page_stays_test),
-    cmocka_unit_test(pages_between_survivors_test),
+    cmocka_unit_test(pages_between_survivors_test),  cmocka_unit_test(granules_of_longer_pages_test),
   };
   return cmocka_run_group_tests_name("heap_ticks", tests, time_stands_still, NULL);
 }
