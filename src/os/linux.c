@@ -144,6 +144,17 @@ bool os_grants_huge_pages(void)
   return strstr(text, "[madvise]") != NULL;
 }
 
+/* 2 MiB with pages of 4 KiB on most machines, up to 512 MiB with pages of 64 KiB. */
+size_t os_huge_page_size(void)
+{
+  char text[24];
+  size_t size = 0;
+  read_head("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", text, sizeof text);
+  for (const char *digit = text; *digit >= '0' && *digit <= '9'; digit++)
+    size = size * 10 + (size_t)(*digit - '0');
+  return size;
+}
+
 /* Linux has no call for this, but splits a huge page when a part of it is advised as cold. */
 void os_split_huge_page(void *address)
 {

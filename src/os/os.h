@@ -87,8 +87,10 @@ char *os_window(unsigned attempt, size_t *size);
 /* Requests huge pages for the range, or requests none. The system may ignore it. */
 void os_wish_huge_pages(void *address, size_t size, bool wanted);
 
-/* Returns whether os_wish_huge_pages() has an effect: not if the system gives huge pages always or never. It reads a file. */
+/* Returns whether os_wish_huge_pages() has an effect: not if the system gives huge pages always or never. It reads a file.
+ * os_huge_page_size() reads another one; 0: unknown. */
 bool os_grants_huge_pages(void);
+size_t os_huge_page_size(void);
 
 void os_split_huge_page(void *address);
 

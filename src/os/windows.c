@@ -284,6 +284,7 @@ void os_name_now(const void *address, size_t size, const char *name) { (void)add
 /* Large pages need a privilege, and are never purged. */
 void os_wish_huge_pages(void *address, size_t size, bool wanted) { (void)address, (void)size, (void)wanted; }
 bool os_grants_huge_pages(void) { return false; }
+size_t os_huge_page_size(void) { return 0; }
 void os_split_huge_page(void *address) { (void)address; }
 
 void os_touch(void *address, size_t size)

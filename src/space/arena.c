@@ -429,8 +429,8 @@ void huge_pages_note_fork(arena_t *arena) { __atomic_store_n(&arena->forked, tru
 /* The mark is cleared after the page has been split, so that no other thread purges in a page that is still whole. */
 static void split_around(arena_t *arena, const char *address)
 {
-  size_t bytes = (size_t)HUGE_PAGE_UNITS << UNIT_LOG2, unit = unit_of(arena, address), page = unit / HUGE_PAGE_UNITS;
-  if ((size_t)(address - arena->base) % bytes == 0 || !huge_pages_may_be(arena, page))
+  size_t unit = unit_of(arena, address), page = unit / HUGE_PAGE_UNITS;
+  if ((uintptr_t)address % huge_page_of_system == 0 || !huge_pages_may_be(arena, page))
     return;
   os_split_huge_page((char *)(uintptr_t)round_down((uintptr_t)address, os_page_size()));
   if (arena->huge_pages == HUGE_PAGES_AUTO && page != open_page(arena) && !__atomic_load_n(&arena->forked, __ATOMIC_RELAXED))

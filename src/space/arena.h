@@ -282,6 +282,11 @@ static inline bool huge_pages_may_be(const arena_t *arena, size_t page)
   return __atomic_load_n(&arena->huge[page / WORD_BITS], __ATOMIC_RELAXED) >> page % WORD_BITS & 1;
 }
 
+/* Returns what a space does, as the system and the options say. A system whose huge pages are longer than 2 MiB gets no
+ * requests with huge_pages=auto: it makes none of 2 MiB, and a longer one would hold too much that nobody writes. */
+uint8_t huge_pages_choose(void);
+extern size_t huge_page_of_system; /* its bytes, 2 MiB or more; constant once the manager is up */
+
 /* Lets a run open a page. It was just taken for a slab of blocks of at most FILLED_BLOCK_MOST bytes. */
 void huge_pages_open(arena_t *arena, const run_t *run);
 

@@ -48,9 +48,7 @@ bool space_init(void)
     return false;
   space->purgeable = true;
   space->purge_delay_ms = settings.purge_delay_ms;
-  space->huge_pages = settings.huge_pages;
-  if (space->huge_pages == HUGE_PAGES_AUTO && !os_grants_huge_pages())
-    space->huge_pages = HUGE_PAGES_NEVER;
+  space->huge_pages = huge_pages_choose();
   os_read_limits();
   space_is_short = os_memory_limit < SHORT_LIMIT;
   space->dirty_most = dirty_most(space->purge_delay_ms);

@@ -217,6 +217,7 @@ void os_name_now(const void *address, size_t size, const char *name)
 }
 
 bool os_grants_huge_pages(void) { return !os_fake.grants_nothing; }
+size_t os_huge_page_size(void) { return os_fake.huge_page_size; }
 void os_split_huge_page(void *address) { os_fake.split_last = address, os_fake.splits++; }
 
 bool os_prefault(void *address, size_t size)

@@ -42,6 +42,7 @@ typedef struct os_fake {
   void (*wished)(const char *address, size_t size, bool wanted); /* huge pages */
   void (*named)(const char *address, size_t size, const char *name);
   bool grants_nothing;            /* no huge pages */
+  size_t huge_page_size;          /* 0: unknown */
   const char *split_last;         /* the huge page that was split last, */
   size_t splits;                  /* of so many */
   bool no_fence;                  /* the system has none */

@@ -327,6 +327,26 @@ static void split(void *argument)
   }
 }
 
+/* The end of a page of 2 MiB is not that of a longer one, which is split there as well. */
+static void split_longer(void *argument)
+{
+  const size_t *size = argument;
+  size_t page = PAGE_UNITS * UNIT;
+  bool longer = *size > page;
+  settings.huge_pages = HUGE_PAGES_ALWAYS;
+  os_fake.huge_page_size = *size;
+  os_fake.page_size = 16 << 10;
+  must(huge_pages_choose() == HUGE_PAGES_ALWAYS);
+  begin(HUGE_PAGES_AUTO);
+  fill_to(UNITS);
+  char *border = (char *)round_up((uintptr_t)arena->base + 2 * LEAST * UNIT, *size);
+  huge_pages_split(arena, border, border + page);
+  must(os_fake.splits == longer && (!longer || os_fake.split_last == border + page));
+  huge_pages_split(arena, border + page, border + 2 * page);
+  must(os_fake.splits == 2 * longer);
+}
+WITH(split_longer, size_t, 1 << 20, 2 << 20, 32 << 20)
+
 /* While a child has it too, the system does not split a huge page. */
 static void split_after_a_fork(void *argument)
 {
@@ -372,19 +392,13 @@ IN_CHILD(split_after_a_fork)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(grows_test),
-    cmocka_unit_test(filled_test),
-    cmocka_unit_test(partly_test),
-    cmocka_unit_test(opened_by_the_first_test),
-    cmocka_unit_test(opened_again_test),
-    cmocka_unit_test(closed_by_others_test),
-    cmocka_unit_test(never_test),
-    cmocka_unit_test(always_test),
-    cmocka_unit_test(shrinks_test),
-    cmocka_unit_test(short_steps_test),
-    cmocka_unit_test(limited_test),
-    cmocka_unit_test(split_test),
-    cmocka_unit_test(split_after_a_fork_test),
+    cmocka_unit_test(grows_test),        cmocka_unit_test(filled_test),
+    cmocka_unit_test(partly_test),       cmocka_unit_test(opened_by_the_first_test),
+    cmocka_unit_test(opened_again_test), cmocka_unit_test(closed_by_others_test),
+    cmocka_unit_test(never_test),        cmocka_unit_test(always_test),
+    cmocka_unit_test(shrinks_test),      cmocka_unit_test(short_steps_test),
+    cmocka_unit_test(limited_test),      cmocka_unit_test(split_test),
+    cmocka_unit_test(split_longer_test), cmocka_unit_test(split_after_a_fork_test),
   };
   return cmocka_run_group_tests_name("huge_pages", tests, NULL, NULL);
 }

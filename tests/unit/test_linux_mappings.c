@@ -155,10 +155,11 @@ static void named(void **state)
 
 /* ---- huge pages ---- */
 
-/* The wish counts where the system waits for it. The answer is kept, so each is asked in a child. */
+/* The wish counts where the system waits for it. Each is asked in a child. No number is a size of 0. */
 typedef struct setting {
   const char *text; /* NULL: there is no such file */
   bool grants;
+  size_t size;
 } setting_t;
 
 static void granted(void *argument)
@@ -174,13 +175,16 @@ static void granted(void *argument)
     must(unlink(path) == 0);
   kernel.file = path;
   errno = ERRNO_BEFORE;
-  bool grants = os_grants_huge_pages(), again = os_grants_huge_pages(), kept = errno_is_kept();
+  bool grants = os_grants_huge_pages(), again = os_grants_huge_pages();
+  size_t size = os_huge_page_size();
+  bool kept = errno_is_kept();
   unlink(path);
   close(file);
-  must(kept && grants == setting->grants && again == grants);
+  must(kept && grants == setting->grants && again == grants && size == setting->size);
 }
-WITH(granted, setting_t, {"always [madvise] never\n", true}, {"[always] madvise never\n", false},
-     {"always madvise [never]\n", false}, {"", false}, {NULL, false})
+WITH(granted, setting_t, {"always [madvise] never\n", true, 0}, {"[always] madvise never\n", false, 0},
+     {"always madvise [never]\n", false, 0}, {"2097152\n", false, 2 * MIB}, {"536870912", false, 512 * MIB}, {"", false, 0},
+     {NULL, false, 0})
 
 /* What is in a huge page stays; and what is in none. */
 static void split(void **state)

@@ -306,10 +306,12 @@ IN_CHILD(init_in_vain)
 WITH(init_elsewhere, size_t, 0, 1, 2, 3, 4)
 IN_CHILD(whole_region)
 
-/* Whether the system gives huge pages to those that ask is read at bring-up, and where it does not, none are asked for. */
+/* Whether the system gives huge pages to those that ask, and how long they are, is read at bring-up. Where it does not, or
+ * where they are longer than 2 MiB, none are asked for, but by `always`. */
 typedef struct wish {
   option_huge_pages_t set;
   bool grants;
+  size_t size;
   option_huge_pages_t expected;
 } wish_t;
 
@@ -318,11 +320,16 @@ static void huge_pages(void *argument)
   const wish_t *wish = argument;
   os_fake_heal();
   os_fake.grants_nothing = !wish->grants;
+  os_fake.huge_page_size = wish->size;
+  os_fake.page_size = wish->size ? 16 << 10 : 4096;
   settings.huge_pages = wish->set;
   must(space_init() && space_of_process.huge_pages == wish->expected);
 }
-WITH(huge_pages, wish_t, {HUGE_PAGES_AUTO, true, HUGE_PAGES_AUTO}, {HUGE_PAGES_AUTO, false, HUGE_PAGES_NEVER},
-     {HUGE_PAGES_ALWAYS, false, HUGE_PAGES_ALWAYS}, {HUGE_PAGES_NEVER, true, HUGE_PAGES_NEVER})
+WITH(huge_pages, wish_t, {HUGE_PAGES_AUTO, true, 0, HUGE_PAGES_AUTO}, {HUGE_PAGES_AUTO, false, 0, HUGE_PAGES_NEVER},
+     {HUGE_PAGES_ALWAYS, false, 0, HUGE_PAGES_ALWAYS}, {HUGE_PAGES_NEVER, true, 0, HUGE_PAGES_NEVER},
+     {HUGE_PAGES_AUTO, true, MIB, HUGE_PAGES_AUTO}, {HUGE_PAGES_AUTO, true, 2 * MIB, HUGE_PAGES_AUTO},
+     {HUGE_PAGES_AUTO, true, 32 * MIB, HUGE_PAGES_NEVER}, {HUGE_PAGES_AUTO, true, 512 * MIB, HUGE_PAGES_NEVER},
+     {HUGE_PAGES_ALWAYS, true, 512 * MIB, HUGE_PAGES_ALWAYS})
 
 int main(void)
 {
