@@ -92,10 +92,6 @@ lock_t heaps_lock;
 bool manager_came_up;
 const heap_dependents_t *heap_dependents;
 
-static struct {
-  _Alignas(64) bin_record_t record;
-} default_bins[CLASS_COUNT];
-
 heap_t *heaps_first(void) { return &default_heap; }
 
 heap_t *heaps_shared_from(heap_t *heap)
@@ -121,13 +117,11 @@ void heap_size_depots(unsigned processors)
     default_shards *= 2;
 }
 
-/* Only heaps whose threads may keep magazines have depots in their bins' records: without them a record is much smaller. The
- * bins of the default heap are static, so it never lacks memory for one. */
+/* Only heaps whose threads may keep magazines have depots in their bins' records: without them a record is much smaller. */
 static bin_t *take_bin_record(heap_t *heap, unsigned c, depot_t **depots)
 {
   bool is_cached = heap->flags & HEAP_CACHED && c <= CLASS_CACHED && heap_block_size(heap, c) <= SIZE_CACHED;
-  bin_record_t *record =
-    heap_is_default(heap) ? &default_bins[c].record : heap_take_record(heap, is_cached ? sizeof *record : sizeof record->bin);
+  bin_record_t *record = heap_take_record(heap, is_cached ? sizeof *record : sizeof record->bin);
   *depots = record && is_cached ? record->depots : NULL;
   return record ? &record->bin : NULL;
 }

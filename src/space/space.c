@@ -55,20 +55,22 @@ bool space_init(void)
   return true;
 }
 
-/* ---- search ----
- *
- * Chooses the arena for a run, and the arena that grows for it. */
+/* ---- which arena serves a run, or grows for it ---- */
 
-/* The longest free stretch of each arena of the process's space; 0 in any other slot. Under that space's lock. */
-static uint32_t longest[SLOTS_MOST];
+/* An arena's longest free stretch, in units, and its NUMA node; zero in other slots. Under the lock of the process's space. */
+static struct {
+  uint16_t longest;
+  uint8_t node;
+} room_in[SLOTS_MOST];
+_Static_assert(SLOT >> UNIT_LOG2 <= UINT16_MAX, "an arena of one slot has so many units");
 
-size_t space_longest_in(size_t slot) { return longest[slot]; }
+size_t space_longest_in(size_t slot) { return room_in[slot].longest; }
 
 /* A space with an arena of its own has no other to skip, so it needs no entry. */
 void space_note_longest(const arena_t *arena)
 {
   if (!arena->space->own_arena)
-    longest[arena->slot] = (uint32_t)span_longest(&arena->room);
+    room_in[arena->slot].longest = (uint16_t)span_longest(&arena->room);
 }
 
 static void count_units_taken(space_t *space, size_t units, past_t past)
@@ -82,20 +84,19 @@ static void count_units_taken(space_t *space, size_t units, past_t past)
 
 /* On NUMA machines, an arena is for threads of the node that created it, because they touch its pages first. Memory of other
  * nodes is used when the own arenas cannot grow. Slabs belong to bins, so a free block may still reach another node. */
-static uint8_t node_of[SLOTS_MOST];
 enum { ANY_NODE = 256 };
 
 static unsigned near_node(void) { return likely(!os_has_nodes) ? ANY_NODE : os_node(); }
-static bool is_near(size_t slot, unsigned node) { return node == ANY_NODE || node_of[slot] == node; }
+static bool is_near(size_t slot, unsigned node) { return node == ANY_NODE || room_in[slot].node == node; }
 
-/* The slot is set last, because queries may then find the arena. */
+/* The slot is set last: queries may then find the arena. */
 static arena_t *new_arena(space_t *space)
 {
   arena_t *arena;
   if (slots_create_arena(space, 0, 1, &arena) != TAKEN)
     return NULL;
   arena->huge_pages = space->huge_pages;
-  node_of[arena->slot] = (uint8_t)os_node();
+  room_in[arena->slot].node = (uint8_t)os_node();
   space_note_longest(arena);
   slots_set(arena->slot, 1, arena);
   return arena;
@@ -119,7 +120,7 @@ __attribute__((always_inline)) static inline taken_t search_arenas(size_t units,
 {
   taken_t result = NO_ROOM;
   for (size_t slot = 0, open = window_slots_open(); slot < open; slot++) {
-    if (longest[slot] < units || !is_near(slot, node))
+    if (room_in[slot].longest < units || !is_near(slot, node))
       continue;
     taken_t taken = take_from(space_slots[slot], units, alignment, may_grow, run);
     if (taken == TAKEN)
