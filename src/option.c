@@ -229,7 +229,7 @@ static void print_help(void)
     while (line.length < 44);
     text_string(&line, table[i].meaning);
     text_char(&line, '\n');
-    os_write_error(buffer, line.length);
+    os_write_error(buffer, min_size(line.length, sizeof buffer));
   }
 }
 

@@ -55,7 +55,6 @@ CALLS_UP = {
     "misuse.h": {"fatal_before_abort", "fatal_heap_name", "fatal_say_frames"},   # set by heap/manager and debug/observe
     "heap/heap.h": {"heap_dependents"},             # set by object_pool/registry
     "debug/export.h": {"export_figures"},           # set by debug/observe, to a function of api/stats
-    "heap/tick.h": {"background_tick"},   # set by heap/manager
 }
 # These may include the public headers, and so may all of object_pool, api and debug.
 PUBLIC = {"os/embedded", "heap/heap", "heap/locate", "heap/figures", "heap/region", "heap/life", "heap/guest", "heap/create"}

@@ -161,8 +161,8 @@ size_t granules_window(size_t from, size_t to, unsigned *c);
 /* ---- kept blocks ----
  *
  * A freed length is often requested again soon. So one block of each short length may be kept as it is: its bits are those of a
- * block, but it is neither live nor free. The functions of granules.h assume that no block is kept, so the owner gives kept
- * blocks first (granules_take_any_kept()). An array in front of the map has the beginning of each length's block, plus one, and
+ * block, but it is neither live nor free. The functions above assume that no block is kept, so the owner gives kept blocks
+ * first (granules_take_any_kept()). An array in front of the map has the beginning of each length's block, plus one, and
  * a bitmap of the lengths that have one.
  *
  * A small memory keeps none, because free stretches beside kept blocks do not merge. Of a million requests for 8 to 4096 bytes

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Queries about granules. base/granules_cut.c cuts and frees blocks. */
+ * Queries about granules. The first ones do not need the index. base/granules_cut.c cuts and frees blocks. */
 #include "base/granule_rows.h"
 #include "base/granules.h"
-
-/* ---- granules ----
- *
- * Queries that do not need the index. */
 
 enum { PAGE_WORDS = GRANULE_PAGE / WORD_BITS };
 

@@ -11,8 +11,8 @@
  * The differences between 64-bit and 32-bit machines: how the address space is divided.
  *
  * The manager's window is one eighth of a 64-bit address space. Slots of 1 GiB are so few that a table has one word for each.
- * With 32 bits the window is three eighths of 3 or 4 GiB, since every block of a size class lies in it. Slots are small there,
- * because a heap with a reserve needs some for itself, and the first 2 MiB of each slot are for records. */
+ * With 32 bits the window is three eighths of 3 or 4 GiB, since every slab but those in callers' memory lies in it. Slots are
+ * small there, because a heap with a reserve needs some for itself, and the first 2 MiB of each slot are for records. */
 
 #if UINTPTR_MAX > UINT32_MAX
 enum {

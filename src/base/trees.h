@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Two kinds of trees: of ranges of addresses, and over the bits of a bitmap. */
+ * Two kinds of trees: of ranges of addresses, and of the stretches of set bits in a bitmap. */
 #ifndef BASE_TREES_H
 #define BASE_TREES_H
 

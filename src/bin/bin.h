@@ -83,8 +83,8 @@ typedef struct bin {
   bool goes_on; /* it is in the second queue of due.c */
 
   _Alignas(DEPOT_LINE) depots_t depots; /* empty if threads keep no magazines of this class */
-  bool due,
-    ended; /* in the list of bins that a tick visits; ended for good. Every exchange reads them, and has this line cached */
+  bool due;             /* in the list of bins that a tick visits. Every exchange reads this and the next, in a cached line */
+  bool ended;           /* for good */
   bool may_have_unused; /* a slab may have become unused since all of them were last visited (B4) */
   struct bin *with_depots_next, *with_depots_previous;
 } bin_t;
@@ -141,8 +141,8 @@ bool bins_tick_is_under_way(void);
 
 bool bins_are_due(void);
 
-/* Takes the next bin of this tick, or returns NULL. *goes_on: the tick has visited it before, as it must have unless
- * `may_begin`. The bin stays `due`, so no use of it enters it meanwhile. */
+/* Takes the next bin of this tick, or returns NULL. *goes_on: this tick has visited it before. Without `may_begin`, only
+ * such bins are taken. The bin stays `due`, so no use of it enters it meanwhile. */
 bin_t *due_next(bool may_begin, bool *goes_on);
 
 /* ---- one slab ----

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The plain path is heap_take_plain(): a magazine, a bin, a large block, or granules. serve_hard() runs after it has failed
- * (exhausted.c). A freed block is looked up once (heap_locate_block()), and returned to where it came from. */
+ * The plain path is heap_take_plain(): a magazine, a bin, a large block, or granules. heap_take_hard() of exhausted.c runs
+ * after it has failed. A freed block is looked up once (heap_locate_block()), and returned to where it came from. */
 #include "heap/blocks.h"
 #include "base/text.h"
 #include "heap/granular.h"

@@ -88,7 +88,7 @@ void heap_reset(heap_t *heap)
   heap_end_blocks(heap, false);
 }
 
-/* ---- create ---- */
+/* ---- the options of a heap that is created ---- */
 
 /* Blocks have heads for a leak search, except in a region, which has room for heads only on request. */
 static bool wants_leaks(void) { return settings.leaks; }

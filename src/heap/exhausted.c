@@ -1,4 +1,5 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ * What a heap gives up for a request that it could not serve. */
 #include "heap/blocks.h"
 #include "heap/granular.h"
 #include "heap/large.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The default heap, the list of all heaps, and of each heap its records, bins and classes. */
+ * The struct of a heap, the default heap, the list of all heaps, and of each heap its records, bins and classes. */
 #ifndef HEAP_HEAP_H
 #define HEAP_HEAP_H
 
@@ -113,7 +113,7 @@ static inline bool region_is_prepaid(const heap_region_t *region) { return HAS_S
 struct pool_heap {
   /* A fork reads these fields of each of thousands of heaps, so they are adjacent. */
   uint64_t mark;       /* HEAP_LIVE_MARK until the heap is destroyed */
-  lock_t lock;         /* protects creation of bins, the list of large runs, and records */
+  lock_t lock;         /* protects creation of bins, the list of large runs, granules, and records */
   heap_t *next;        /* in the list of all heaps */
   unsigned bins_end;   /* beyond the highest class that has a bin; stored before the bin */
   uint8_t class_count; /* own classes are numbered 1 to class_count; 0: the built-in table */
@@ -212,8 +212,6 @@ static inline arena_t *heap_own_arena(const heap_t *heap)
 /* A heap in the caller's memory has no other memory. */
 static inline bool heap_is_guest(const heap_t *heap) { return region_is_guest(&heap->region); }
 
-/* ---- the list, records and classes ---- */
-
 /* ---- records ----
  *
  * A heap needs memory for its bins, its table of classes, and the records of its object pools. That memory is paid for at
@@ -236,7 +234,7 @@ static inline bool heap_has_records_outside(const heap_t *heap)
 bool heap_charge_record(heap_t *heap, size_t size);
 void heap_discharge_record(heap_t *heap, size_t size);
 
-/* ---- heaps ---- */
+/* ---- the list of heaps, bins and classes ---- */
 
 extern INTERNAL heap_t default_heap; /* the heap behind pool_alloc() */
 static inline bool heap_is_default(const heap_t *heap) { return heap == &default_heap; }

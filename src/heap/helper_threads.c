@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT
+ * Starts and ends the threads of the library, and runs the one that returns memory. */
 #include "heap/tick.h"
 #include "misuse.h"
 #include "option.h"
@@ -54,7 +56,6 @@ enum {
   END_NEVER_MS = UINT32_MAX
 };
 
-bool (*background_tick)(void);
 static lock_t background_lock; /* serializes start and stop. Outside of all other locks, because starting allocates */
 static bool ends, begun, no_record_left;
 bool background_runs;
@@ -96,7 +97,7 @@ static void look_for_ever(void)
     uint32_t word = __atomic_load_n(&sleeper.word, __ATOMIC_ACQUIRE);
     if (is_over() || (__atomic_load_n(&no_record_left, __ATOMIC_RELAXED) && is_last()))
       return;
-    bool left = background_tick();
+    bool left = heap_tick_all();
     if (!is_over())
       os_wait(&sleeper.word, word, sleep_ms(left) * 1000);
   }

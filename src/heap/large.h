@@ -55,7 +55,8 @@ void large_free_all(heap_t *heap);
  *
  * Standalone blocks share their memory with no other block. Each is a record in the tree of mappings, so figures, budgets,
  * walks, questions, reset and destroy treat it as a huge block. A source (block_source_t) provides the memory. If all blocks of
- * a heap are of, its source serves requests of every size. A request that the source does not serve goes on to bins and runs.
+ * a heap are standalone, its source serves requests of every size. A request that the source does not serve goes on to bins and
+ * runs.
  *
  * Such a heap has no magazines: every call must reach it. */
 

@@ -28,7 +28,7 @@ size_t dying_usable_size(const void *block);
 
 /* ---- fork ----
  *
- * A fork finds nothing half done: manager.c takes all locks and closes all gates in nesting order (docs/DESIGN.md). */
+ * A fork finds nothing half done: manager.c takes each lock, or closes its kind, in nesting order (docs/DESIGN.md). */
 
 /* Held while the process-wide state comes up. */
 extern lock_t startup_lock;
@@ -56,10 +56,10 @@ void heap_reset(heap_t *heap);
 /* heap_reset(). for_good: its bins and the threads' magazines of it end as well. */
 void heap_end_blocks(heap_t *heap, bool for_good);
 
-/* ---- guests of granules ----
+/* ---- options that all heaps have, and guests of granules ----
  *
- * A heap of granules in a caller's memory of up to 8 MiB: the heap, the table of its own classes, the index, and the blocks.
- * Firmware has no other. */
+ * Such a guest is in a caller's memory of up to 8 MiB: the heap, the table of its own classes, the index, and the blocks.
+ * Firmware has no other heap. */
 
 #define SMALL_REGION ((size_t)8 << 20) /* bytes; the longest region of granules, and the largest budget with a region */
 
@@ -96,13 +96,7 @@ bool heap_take_options(pool_heap_options_t *own, const pool_heap_options_t *opti
 void guest_set_region(heap_t *heap, const pool_heap_options_t *options);
 void heap_set_options(heap_t *heap, const pool_heap_options_t *options);
 
-/* ---- regions ----
- *
- * A region is memory of one heap alone, with the records that describe it. A heap has one if it has a reserve, a small budget,
- * or memory of a caller, which holds the heap as well. A region of up to 8 MiB is cut into granules, a longer one into units.
- * options.c says which options contradict each other, and how little memory or budget is enough. */
-
-/* ---- options ---- */
+/* ---- validity of options ---- */
 
 /* Returns false with EINVAL, and pool_error() names the wrong field. */
 bool heap_options_are_valid(const pool_heap_options_t *options);
@@ -112,7 +106,11 @@ size_t heap_least_budget(const pool_heap_options_t *o);
 
 size_t heap_least_memory(const pool_heap_options_t *options);
 
-/* ---- region ---- */
+/* ---- regions ----
+ *
+ * A region is memory of one heap alone, with the records that describe it. A heap has one if it has a reserve, a small budget,
+ * or memory of a caller, which holds the heap as well. A region of up to 8 MiB is cut into granules, a longer one into units.
+ * options.c says which options contradict each other, and how little memory or budget is enough. */
 
 /* Returns whether the heap has a region in the system's memory. Guarded heaps have their blocks elsewhere. */
 static inline bool region_is_wanted(const pool_heap_options_t *o)

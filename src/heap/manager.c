@@ -63,7 +63,6 @@ COLD bool manager_bring_up(void)
     if (observer)
       observer->bring_up();
     heap_size_depots(os_processors());
-    background_tick = heap_tick_all;
     threads_init(heap_end_of_thread, heap_flush_own, heap_flush_thread, background_note_last);
     reach_default_if();
     __atomic_store_n(&manager_came_up, true, __ATOMIC_RELEASE);
@@ -145,7 +144,7 @@ size_t dying_usable_size(const void *block)
 
 /* ---- fork ----
  *
- * A fork in a process with threads takes every lock and closes every gate, so that the child finds nothing half done.
+ * A fork in a process with threads takes each lock or closes its kind, so that the child finds nothing half done.
  * docs/DESIGN.md (The order of locks) has the order; a new lock belongs in both places. */
 
 lock_t startup_lock;

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT
+ * Which options contradict each other, and how little memory or budget is enough. */
 #include "heap/debug_hooks.h"
 #include "heap/invalid.h"
 #include "heap/life.h"

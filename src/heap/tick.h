@@ -9,12 +9,14 @@
 #include "heap/heap.h"
 #include "os/os.h"
 
-/* Called after a thread has used its bins. Looks at the clock now and then, and continues a purge that is under way. */
-enum { SLOW_PATHS_PER_LOOK = 8 };
+/* Does what is due by the clock. */
 void heap_look_at_clock(thread_t *thread);
 
 /* Grows the thread's allowance or shrinks its caches, which exceed it. */
 void heap_fit_allowance(thread_t *thread);
+
+/* Called after a thread has used its bins. Looks at the clock now and then, and continues a purge that is under way. */
+enum { SLOW_PATHS_PER_LOOK = 8 };
 static inline void heap_after_slow_path(thread_t *thread)
 {
   if (unlikely(++thread->allowance.slow_paths % SLOW_PATHS_PER_LOOK == 0 || space_purge_is_under_way(&space_of_process)))
@@ -80,9 +82,6 @@ bool helpers_join(os_helper_t thread, void (*wake)(void), unsigned most_ms);
  * A thread that returns memory after the purge delay, also in a process that makes no calls. It also empties the caches of
  * sleeping threads, for heaps whose caches can be reached. The program's threads do not purge while it runs. It looks four
  * times per purge delay while something is left to return, and otherwise sleeps without a limit. */
-
-/* Does all that is due. False: time alone would return nothing more. Set by heap/manager.c. */
-extern bool (*background_tick)(void);
 
 /* Concurrent callers wait for each other. background_start() returns 0 or an error. */
 int background_start(void);

@@ -243,7 +243,7 @@ static inline void sleeper_note(void)
 
 /* ---- claims ----
  *
- * Claims: a thread empties the caches of others, whatever their owners do. The owners execute no fence for it.
+ * A thread empties the caches of others, whatever their owners do. The owners execute no fence for it.
  *
  * An owner finds its cache by a slot. It declares itself busy before it checks the slot:
  *

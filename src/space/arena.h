@@ -34,9 +34,9 @@
 
 /* ---- runs ----
  *
- * A run is consecutive units of an arena: a slab, a large block, or the region or the records of a heap. Its descriptor is in
- * the arena's records, at the number of its first unit. It has 128 bytes: operations on a slab of large blocks touch both cache
- * lines, those on a slab with a long bitmap only the first. */
+ * A run is consecutive units of an arena: a slab, a large block, the region or the records of a heap, or units that cannot be
+ * mapped. Its descriptor is in the arena's records, at the number of its first unit. It has 128 bytes: operations on a slab of
+ * large blocks touch both cache lines, those on a slab with a long bitmap only the first. */
 
 /* A spare is a large run that its owner has freed and a thread keeps for its next block of that length. */
 typedef enum run_kind { RUN_NONE, RUN_SLAB, RUN_LARGE, RUN_SPARE, RUN_REGION } run_kind_t;
@@ -197,9 +197,7 @@ static inline run_t *run_of(const arena_t *arena, const void *block)
 
 /* ---- units ----
  *
- * The units of an arena: mapping them in steps, taking them as runs, giving them back, and returning them to the system.
- *
- * Functions are called under the lock of the arena's space. */
+ * Maps the units of an arena in steps, takes them as runs, gives them back, and returns them to the system. */
 
 /* How many of the units just taken hold old data, and whether that of some others was returned. */
 typedef struct past {
@@ -249,8 +247,6 @@ uint64_t arena_maps(void);
 void arena_set_start(arena_t *arena, size_t unit, bool is_start);
 
 /* ---- huge pages ----
- *
- * Huge pages for memory that is about to be filled.
  *
  * A huge page saves 511 page faults, but holds 2 MiB from its first touch. So an arena requests one only if all 2 MiB are about
  * to be written. A slab of small blocks *opens* a page under three conditions: the slab is the first run in the page, the page

@@ -43,12 +43,12 @@ static inline size_t budget_limit(const budget_t *budget) { return __atomic_load
 /* ---- refusals ----
  *
  * A process that lives at its limit needs memory at every few requests, and the system refuses it each time. So each thread
- * remembers the smallest size that it was refused, and mapping as much fails without a system call. The memory ends when any
+ * remembers the smallest size that it was refused, and mapping as much fails without a system call. All threads forget when any
  * thread unmaps something, and every 64th such attempt makes the call.
  *
  * The program may have unmapped memory of its own, or raised its limit. So no request fails because of what is remembered: the
- * last attempt forgets it and makes one system call (heap/exhausted.c, heap/reallocate.c). The memory is the thread's own: what
- * others are refused, or forget, meanwhile cannot answer for that call. */
+ * last attempt forgets it and makes one system call (heap/exhausted.c, heap/reallocate.c). Each thread remembers for itself, so
+ * refusals of other threads do not affect that call. */
 
 /* os_map_at(), or OS_NO_MEMORY without a system call if the thread was refused as much. */
 os_mapped_t refusals_map_at(void *address, size_t size);

@@ -1,4 +1,5 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ * The window is chosen at the start; its slots are opened, and mapped in the class map, one after the other. */
 #include "space/class_map.h"
 #include "os/os.h"
 

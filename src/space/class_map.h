@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The window is the stretch of address space that has all slabs. The class map has a byte for each 64 KiB of it: the size class
- * of the blocks there. So free() finds the class by a subtraction, a comparison and a load, and reads nothing near the block.
+ * The window is the stretch of address space that has all slabs but those in callers' memory. The class map has a byte for each
+ * 64 KiB of it: the size class of the blocks there. So free() finds the class by a subtraction, a comparison and a load, and
+ * reads nothing near the block.
  *
  * The window is only addresses, chosen at random; memory is mapped there as needed. It is cut into slots of 1 GiB (32 MiB on
  * 32-bit machines), which are opened in order. The map is mapped as far as slots are open. An address outside the open slots is

@@ -14,7 +14,7 @@
 typedef struct huge {
   range_t range;          /* start and size: whole pages, all the block's, except for a standalone block */
   void *owner;            /* its heap; NULL for a left range */
-  bool is_region : 1;     /* the heap lives in it */
+  bool is_region : 1;     /* it holds the granules of a heap */
   bool is_standalone : 1; /* the first field of a huge_standalone_t */
   bool hidden;
   bool clean;                 /* left ranges: reads as zero and holds no memory */

@@ -1,4 +1,5 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ * What a thread was refused is in two of its words. */
 #include "space/budget.h"
 #include "space/class_map.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * A space is a set of arenas under one lock, from which runs are taken and to which they are given back. The process has one
- * space, whose arenas are in slots of the window. A heap with a region has its own, of one arena, and may fall back to the
- * process's.
+ * space, whose arenas are in slots of the window. A heap with a region of units has its own, of one arena, and may fall back to
+ * the process's.
  *
  * Runs are taken from the lowest arena that has room. An array has the longest free stretch of each arena, so that full arenas
  * are skipped without reading them.
@@ -151,7 +151,7 @@ size_t space_longest_grown(void);
 /* Runs are aligned to at most 4 MiB. The gap between two of them is mapped. */
 #define RUN_ALIGNMENT_MOST ((size_t)4 << 20)
 
-/* ---- returning memory: purge.c ----
+/* ---- returning memory ----
  *
  * Reusing a dirty unit saves its page faults. So a space keeps its dirty units for the purge delay, and then purges those that
  * it never needed: if between 300 and 500 units were dirty during the delay, 300 are purged. With a delay of 0, units are

@@ -1,4 +1,5 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ * Units are mapped in steps, become runs, and go back. */
 #include "os/os.h"
 #include "space/arena.h"
 #include "space/budget.h"

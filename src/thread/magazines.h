@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A thread's magazines, the fast path of the manager. The thread has one loaded magazine and a stock of full ones for each size
- * class. Allocations pop from the loaded magazine and frees push to it, whichever thread allocated the block. They take no
- * lock, and do not read the block, its slab or its neighbours.
+ * A thread's magazines, the fast path of the manager, and its allowance for them. The thread has one loaded magazine and a
+ * stock of full ones for each size class. Allocations pop from the loaded magazine and frees push to it, whichever thread
+ * allocated the block. They take no lock, and do not read the block, its slab or its neighbours.
  *
  * The top entry of the loaded magazine is kept beside the pointer to the entry below it, which saves an allocation one
  * dependent load. A plain stack would load a word that the last free has just stored, to an address that depended on the class
@@ -38,8 +38,8 @@
  * MiB.
  *
  *   W1 the allowances of all live threads add up to what is granted
- *   W2 left == allowed - bytes counted for magazines of the default heap and for spares; of_heaps == bytes counted for
- *      magazines of other heaps
+ *   W2 left == allowed - bytes counted for default_magazines and for spares; of_heaps == bytes counted for the magazines in
+ *      heap_cache_t
  *
  * W1 holds whenever threads_lock is free and no thread is in a call; W2 while the thread is in no call. */
 
@@ -219,7 +219,7 @@ typedef struct stock {
 typedef struct magazines {
   cache_t *cache;
   allowance_t *allowance;
-  bool others_flush; /* other threads may flush them: they are not of the default heap */
+  bool others_flush; /* other threads may flush them: they are in a heap_cache_t */
   uint8_t number;    /* of the thread, modulo 256; chooses the shard while a bin has few depots */
   stock_t of[CLASS_CACHED + 1];
 } magazines_t;

@@ -8,7 +8,7 @@
 
 struct pool_heap;
 
-/* The magazines of a heap other than the default one. */
+/* The magazines of a heap other than the default one, or of that one if it is within reach. */
 typedef struct heap_cache {
   struct pool_heap *heap;
   struct heap_cache *next; /* of the same chain, or unused */
@@ -109,9 +109,7 @@ static inline bool thread_is_ready(const thread_t *thread) { return thread->read
 /* Protects the lists of threads, and the caches of each. */
 extern lock_t threads_lock;
 
-/* ---- caches ----
- *
- * The threads' caches of heaps other than the default one.
+/* ---- caches of heaps ----
  *
  * Other threads can flush the magazines of a heap with a budget, so that a sleeping thread withholds nothing (os/lock.h). The
  * slots of such heaps are marked, and the owner declares itself busy before it checks that the heap is still in its slot. An

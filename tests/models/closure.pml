@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A fork that takes none of the locks of a kind (os/closure.h). Whoever acquires one looks whether the kind is closed once it has
+ * A fork that takes none of the locks of a kind (os/lock.h). Whoever acquires one looks whether the kind is closed once it has
  * the lock; the fork closes the kind and then looks at each lock. Both are locked instructions or barriers, so memory is in
  * order here. Locks 0 and 1 are of one kind and of different levels, as a budget and its parent's: a thread that has the inner
  * one takes the outer one without a look, and the fork passes the inner one first. Lock 2 is of another kind, as a depot's: it is

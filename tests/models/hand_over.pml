@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Magazines change hands between two threads and a pool (magazine.c, bin.c): a full one goes to the depot, an empty one is
+ * Magazines change hands between two threads and a pool (magazines.c, bin.c): a full one goes to the depot, an empty one is
  * exchanged for a full one, or filled from the slab; a thread that ends gives everything back. A magazine has room for two of the six
  * blocks. Block b is the bit 1 << b of whatever holds it. It begins where much can happen: both magazines are full.
  *

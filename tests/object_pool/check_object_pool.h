@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * O1 to O8 of src/object_pool/types.h, executable. For quiet moments: no other thread is in a call with the pool. */
+ * O1 to O9 of src/object_pool/types.h, executable. For quiet moments: no other thread is in a call with the pool. */
 #ifndef CHECK_OBJECT_POOL_H
 #define CHECK_OBJECT_POOL_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * os/places.h and the stacks of os.h: what this program's own functions are called, and where they are. */
+ * debug/places.h and the stacks of os.h: what this program's own functions are called, and where they are. */
 #include "base/bits.h"
 #include "debug/places.h"
 #include "debug/system.h"

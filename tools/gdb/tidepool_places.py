@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Where in the program a block was allocated and freed, and the blocks that end at an inaccessible page (src/space/yard.h),
-of which that is known when they are gone."""
+"""Where in the program a block was allocated and freed, and the blocks that end at an inaccessible page
+(src/debug/guard_area.h), of which that is known when they are gone."""
 
 import os
 import re
@@ -30,7 +30,7 @@ def site_frames(library, memory, site):
 
 
 def say_place(address):
-    """A call, in front of the address that it returns to, in the form of src/os/places.h."""
+    """A call, in front of the address that it returns to, in the form of src/debug/places.h."""
     call = address - 1
     named = re.search(r"<(.+)\+(\d+)>|<(.+)>", gdb.Value(call).format_string(format="a"))
     line = gdb.find_pc_line(call)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The figures of a process that goes on: it shares them with export=1 (src/heap/export_page.h). It is not stopped for it. */
+ * The figures of a process that goes on: it shares them with export=1 (src/debug/export_page.h). It is not stopped for it. */
 #ifndef LIVE_H
 #define LIVE_H
 
