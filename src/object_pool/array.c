@@ -74,7 +74,7 @@ void array_destroy(const object_pool_t *pool, object_array_t *array, const char 
     os_tool_meet_order(pool);
     tell_tool(pool, array, os_tool_open);
   }
-  bool apart = array_is_outside(pool, array);
+  bool apart = heap_has_records_outside(pool->heap) && array->is_outside; /* firmware has no code for them */
   void *block = apart ? array->objects : (char *)array;
   if (apart)
     heap_give_record(pool->heap, array, array->record_bytes);
@@ -88,37 +88,33 @@ static void watch_array_block(const heap_t *heap, const void *block)
     os_tool_leave_block(heap, block);
 }
 
-/* Takes the record and the objects as one block. Only the record is zeroed: users of the objects touch them first. */
-static object_array_t *take_in_one_block(const attempt_t *from, size_t bytes, size_t records, size_t alignment)
-{
-  size_t front = round_up(records + watch_zone(), alignment);
-  char *block = heap_probe(from, front + bytes, alignment);
-  if (!block)
-    return NULL;
-  watch_array_block(from->heap, block);
-  object_array_t *array = memset(block, 0, front);
-  array->objects = block + front;
-  return array;
-}
-
 /* Takes the record outside of the heap's blocks, in memory that is already zero, so counts of unused objects take no page. The
  * record shares a block with the objects if the heap cannot have records outside of its blocks, or its budget has no room for
- * them. */
+ * them. Only the record is zeroed then: users of the objects touch them first. */
 static object_array_t *take_memory(object_pool_t *pool, const attempt_t *from, size_t bytes, size_t records)
 {
-  size_t alignment = max_size(pool->alignment, NATURAL_ALIGNMENT);
-  if (!heap_has_records_outside(pool->heap) || watch_keeps_records())
-    return take_in_one_block(from, bytes, records, alignment);
-  char *objects = heap_probe(from, bytes, alignment);
-  if (!objects)
-    return NULL;
-  watch_array_block(from->heap, objects);
-  object_array_t *array = heap_take_record_outside(pool->heap, records);
-  if (!array) {
-    heap_free(pool->heap, objects, from->by);
-    return take_in_one_block(from, bytes, records, alignment);
+  size_t alignment = max_size(pool->alignment, NATURAL_ALIGNMENT), front = round_up(records + watch_zone(), alignment);
+  object_array_t *array = NULL;
+  char *objects = NULL;
+  if (heap_has_records_outside(pool->heap) && !watch_keeps_records()) {
+    objects = heap_probe(from, bytes, alignment);
+    if (!objects)
+      return NULL;
+    watch_array_block(from->heap, objects);
+    array = heap_take_record_outside(pool->heap, records);
+    if (array)
+      array->is_outside = true;
+    else
+      heap_free(pool->heap, objects, from->by);
   }
-  array->is_outside = true;
+  if (!array) {
+    char *block = heap_probe(from, front + bytes, alignment);
+    if (!block)
+      return NULL;
+    watch_array_block(from->heap, block);
+    array = memset(block, 0, front);
+    objects = block + front;
+  }
   array->objects = objects;
   return array;
 }

@@ -28,16 +28,6 @@ static inline void *object_at(const object_pool_t *pool, const object_array_t *a
   return array->objects + i * pool->stride;
 }
 
-/* Firmware's heaps have no records outside, so it needs no code for them. */
-static inline bool pool_is_outside(const object_pool_t *pool)
-{
-  return heap_has_records_outside(pool->heap) && pool->is_outside;
-}
-static inline bool array_is_outside(const object_pool_t *pool, const object_array_t *array)
-{
-  return heap_has_records_outside(pool->heap) && array->is_outside;
-}
-
 /* Only the home array of a pool, whose objects threads cache, has laps. */
 static inline bool has_laps(const object_array_t *array) { return HAS_CACHES && array->laps; }
 
@@ -52,13 +42,6 @@ static inline uint32_t gets_of(const object_array_t *array, size_t i)
   if (!has_laps(array))
     return uses;
   return (uses & ~USES_LIVE) + (uses / USES_LIVE) + ((uint32_t)bit_test(array->laps, i) << 31);
-}
-
-static inline void set_gets(object_array_t *array, size_t i, uint32_t gets)
-{
-  STORE(array->uses[i], has_laps(array) ? (gets - 1) | USES_LIVE : gets);
-  if (has_laps(array))
-    (gets - 1) & USES_LIVE ? bit_set(array->laps, i) : bit_clear(array->laps, i);
 }
 
 static inline bool is_in_use(const uint32_t *uses) { return LOAD(*uses) & USES_LIVE; }
@@ -260,12 +243,6 @@ static inline word_t live_word(const object_array_t *array, size_t w)
 {
   word_t not_live = bit_tree_word(&array->free, w) | (array->busy ? LOAD(array->busy[w]) : 0);
   return ~not_live & bits_of_word(array->capacity, w);
-}
-
-/* Returns how often a live object was got, modulo 2^32. */
-static inline uint32_t live_gets(const object_pool_t *pool, const object_array_t *array, size_t i)
-{
-  return is_hot(pool, object_at(pool, array, i)) ? hot_uses(pool->hot) : gets_of(array, i);
 }
 
 /* Returns the hot object to its array. */

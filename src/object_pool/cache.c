@@ -165,16 +165,14 @@ static void stock_make(object_pool_t *pool, object_cache_t *cache)
   while (stock && stock->cache)
     stock = stock->next;
   bool is_new = !stock;
-  if (is_new)
-    stock = metadata_take_kind(&stock_records);
-  if (stock) {
-    stock->most = (uint32_t)min_size(OBJECT_STOCK, pool->home->capacity / STOCK_PART);
-    stock->pool = pool;
-    STORE(stock->count, 0);
-    STORE(stock->cache, cache);
-    cache->stock = stock;
-  }
-  if (stock && is_new) {
+  if (is_new && !(stock = metadata_take_kind(&stock_records)))
+    return;
+  stock->most = (uint32_t)min_size(OBJECT_STOCK, pool->home->capacity / STOCK_PART);
+  stock->pool = pool;
+  STORE(stock->count, 0);
+  STORE(stock->cache, cache);
+  cache->stock = stock;
+  if (is_new) {
     stock->next = pool->stocks;
     __atomic_store_n(&pool->stocks, stock, __ATOMIC_RELEASE);
   }
@@ -260,30 +258,26 @@ static void flush_with_lock(object_pool_t *pool, object_stock_t *stock)
   flush(pool, stock);
 }
 
-/* The empty slot sends all owners to the pool's lock. */
-static void empty_pool_slot(object_pool_t *pool)
+/* The empty slot sends all owners to the pool's lock. The calling thread is busy if this signal handler interrupted its call.
+ * Its cache then stays as it is. */
+static void *collect(object_pool_t *pool, bool takes)
 {
-  LOCKED(&pool->lock);
+  object_stock_t *own = NULL;
+  claim_t *others = NULL;
+  LOCKED(&object_caches_lock);
+  lock_acquire(&pool->lock);
   pool->claimed = true;
   __atomic_store_n(&pool->slot, 0, CLAIM_ORDER);
-}
-
-/* Returns the claims of other threads' caches, and the stock of the calling thread. */
-static claim_t *claim_stocks(const object_pool_t *pool, object_stock_t **own)
-{
-  claim_t *claims = NULL;
-  for (object_stock_t *stock = pool->stocks; stock; stock = stock->next) {
+  lock_release(&pool->lock);
+  for (object_stock_t *stock = pool->stocks; stock; stock = stock->next)
     if (stock->cache && is_own(stock->cache))
-      *own = stock;
+      own = stock;
     else if (stock->cache)
-      claim_push(&claims, &stock->claim, &stock->cache->busy);
-  }
-  return claims;
-}
-
-static void *collect_claimed(object_pool_t *pool, claim_t *claims, bool others, bool takes)
-{
-  LOCKED(&pool->lock);
+      claim_push(&others, &stock->claim, &stock->cache->busy);
+  claim_t *claims = claims_settle(others, PATIENCE);
+  if (own && !own->cache->busy)
+    claim_push(&claims, &own->claim, &own->cache->busy);
+  lock_acquire(&pool->lock);
   for (claim_t *claim = claims; claim; claim = claim->next)
     flush(pool, CONTAINER_OF(claim, object_stock_t, claim));
   void *object = takes ? take_plain(pool) : NULL;
@@ -291,19 +285,8 @@ static void *collect_claimed(object_pool_t *pool, claim_t *claims, bool others, 
     pool->gets_without_cache = GETS_WITHOUT_CACHE;
   pool->claimed = false;
   resume_caches(pool);
+  lock_release(&pool->lock);
   return object;
-}
-
-/* The calling thread is busy if this signal handler interrupted its call. Its cache then stays as it is. */
-static void *collect(object_pool_t *pool, bool takes)
-{
-  object_stock_t *own = NULL;
-  LOCKED(&object_caches_lock);
-  empty_pool_slot(pool);
-  claim_t *others = claim_stocks(pool, &own), *claims = claims_settle(others, PATIENCE);
-  if (own && !own->cache->busy)
-    claim_push(&claims, &own->claim, &own->cache->busy);
-  return collect_claimed(pool, claims, others, takes);
 }
 
 /* Calls use no caches for a while after a collection. Only calls that began before still put objects into caches, and none

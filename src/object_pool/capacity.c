@@ -170,13 +170,6 @@ static object_array_t *newest_to_go(const object_pool_t *pool, uint32_t age, siz
 
 static bool has_made(const object_array_t *array) { return bits_next_set(array->made, 0, array->capacity) < array->capacity; }
 
-/* Makes a free object busy before it is destructed, so that no thread gets it. */
-static void free_to_busy(object_pool_t *pool, object_array_t *array, size_t i)
-{
-  take_bits(pool, array, i / WORD_BITS, bit_of(i), 1);
-  set_busy(pool, array, i, true);
-}
-
 static void busy_to_free(object_pool_t *pool, object_array_t *array, size_t i)
 {
   set_busy(pool, array, i, false);
@@ -193,7 +186,8 @@ static bool end_free_objects(object_pool_t *pool, object_array_t *array, const c
     bool made = bit_test(array->made, i);
     if (!bit_tree_test(&array->free, i) || !(made || is_checked(pool)))
       continue;
-    free_to_busy(pool, array, i);
+    take_bits(pool, array, i / WORD_BITS, bit_of(i), 1);
+    set_busy(pool, array, i, true);
     bit_clear(array->made, i);
     if (last < capacity)
       busy_to_free(pool, array, last);

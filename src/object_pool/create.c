@@ -137,15 +137,6 @@ static uintptr_t inverse_of_odd(uintptr_t odd)
   return inverse;
 }
 
-static void set_geometry(object_pool_t *pool, const object_pool_options_t *o)
-{
-  pool->object_size = o->object_size;
-  pool->alignment = alignment_of(o);
-  pool->stride = stride_of(o);
-  pool->shift = lowest_of_size(pool->stride);
-  pool->inverse = inverse_of_odd(pool->stride >> pool->shift);
-}
-
 static bool wants_checks(const object_pool_options_t *o)
 {
   return o->flags & OBJECT_POOL_CHECKED || (HAS_SYSTEM && settings.all);
@@ -170,6 +161,9 @@ static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_opt
                           .when_full = (uint8_t)o->when_full,
                           .max_capacity = o->max_capacity,
                           .purge_delay_ms = heap_purge_delay_ms(heap),
+                          .object_size = o->object_size,
+                          .alignment = alignment_of(o),
+                          .stride = stride_of(o),
                           .construct = o->construct,
                           .reset = o->reset,
                           .destruct = o->destruct,
@@ -182,37 +176,31 @@ static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_opt
   pool->lock.solo = pool->growth.solo = pool->single_thread;
   pool->hooked = wants_hooks(o);
   pool->path = is_hooked(pool) ? PATH_HOOKED : pool->single_thread ? PATH_SINGLE : PATH_SHARED;
-  set_geometry(pool, o);
+  pool->shift = lowest_of_size(pool->stride);
+  pool->inverse = inverse_of_odd(pool->stride >> pool->shift);
   text_name(pool->name, sizeof pool->name, o->name, "object-pool-", &last_number);
 }
 
-/* A pool that grows may begin without an array. The first array stays as long as the pool. */
-static bool make_first_array(object_pool_t *pool, const attempt_t *from, size_t capacity)
-{
-  if (!capacity)
-    return true;
-  object_array_t *array = array_create(pool, from, capacity);
-  if (!array)
-    return false;
-  array->permanent = true;
-  pool->current = array;
-  return array_enter(pool, array);
-}
-
-/* Creates a pool from the own memory of the attempt's heap, completely or not at all. */
+/* Creates a pool from the own memory of the attempt's heap, completely or not at all. A pool that grows may begin without an
+ * array. The first array stays as long as the pool. */
 static object_pool_t *create_from(const attempt_t *from, const object_pool_options_t *o)
 {
-  heap_t *heap = from->first;
-  object_pool_t *pool = registry_take_record(heap, from);
+  object_pool_t *pool = registry_take_record(from);
   if (!pool)
     return NULL;
-  pool_set_up(pool, heap, o);
+  pool_set_up(pool, from->first, o);
   if (is_watched(pool))
     os_tool_begin_blocks(pool, !pool->is_outside);
-  if (make_first_array(pool, from, o->capacity))
-    return pool;
-  registry_end(pool, "object_pool_create", false);
-  return NULL;
+  object_array_t *array = o->capacity ? array_create(pool, from, o->capacity) : NULL;
+  if (array) {
+    array->permanent = true;
+    pool->current = array;
+    array_enter(pool, array);
+  } else if (o->capacity) {
+    registry_end(pool, "object_pool_create", false);
+    return NULL;
+  }
+  return pool;
 }
 
 static size_t bytes_of_options(const object_pool_options_t *o)

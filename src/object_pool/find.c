@@ -116,45 +116,38 @@ void *object_pool_next(const object_pool_t *pool, const void *previous)
   return walk_next(pool, previous);
 }
 
-size_t object_pool_live(const object_pool_t *pool)
-{
-  if (!is_given(pool, "object_pool_live"))
-    return 0;
-  return live_count(pool);
-}
+size_t object_pool_live(const object_pool_t *pool) { return is_given(pool, "object_pool_live") ? live_count(pool) : 0; }
 
 /* ---- handles ---- */
 
+/* Returns how often a live object was got, modulo 2^32, beyond the uses of earlier arrays. */
 static uint32_t generation_of(const object_pool_t *pool, const object_array_t *array, size_t i)
 {
-  return (uint32_t)(array->first_generation + live_gets(pool, array, i));
+  uint32_t gets = is_hot(pool, object_at(pool, array, i)) ? hot_uses(pool->hot) : gets_of(array, i);
+  return (uint32_t)(array->first_generation + gets);
 }
 
-/* Returns a handle with the index in this pool alone, or index 0. */
-static object_pool_handle_t handle_in(const object_pool_t *pool, const void *object)
+/* Returns the handle of a live object of this pool, behind `before` indices, or index 0. */
+static object_pool_handle_t handle_in(const object_pool_t *pool, const void *object, size_t before)
 {
-  object_pool_handle_t handle = {0, 0};
   size_t i;
   must_be_live(pool, "object_pool_handle");
   LOCKED(&asked(pool)->lock);
   const object_array_t *array = array_of(pool, object, &i);
-  if (array && is_live(pool, array, i))
-    handle = (object_pool_handle_t){array->first_index + (uint32_t)i + 1, generation_of(pool, array, i)};
-  return handle;
+  if (!array || !is_live(pool, array, i))
+    return (object_pool_handle_t){0, 0};
+  return (object_pool_handle_t){(uint32_t)(before + array->first_index + i + 1), generation_of(pool, array, i)};
 }
 
 /* Indices continue through the chain. Only its last pool may grow. */
 object_pool_handle_t object_pool_handle(const object_pool_t *pool, const void *object)
 {
-  size_t before = 0;
+  object_pool_handle_t handle = {0, 0};
   if (!is_given(pool, "object_pool_handle"))
-    return (object_pool_handle_t){0, 0};
-  for (; pool; before += LOAD(pool->capacity), pool = overflow_of(pool)) {
-    object_pool_handle_t handle = handle_in(pool, object);
-    if (handle.index)
-      return (object_pool_handle_t){handle.index + (uint32_t)before, handle.generation};
-  }
-  return (object_pool_handle_t){0, 0};
+    return handle;
+  for (size_t before = 0; pool && !handle.index; before += LOAD(pool->capacity), pool = overflow_of(pool))
+    handle = handle_in(pool, object, before);
+  return handle;
 }
 
 /* An object that was got again has another generation, so an old handle resolves to nothing. */

@@ -186,7 +186,7 @@ NOINLINE static void *get_along(object_pool_t *pool, batch_t *batch)
     look_at_clock(pool, 1);
     if (home_of(pool) ? (object = caches_get(pool)) != NULL : try_get(pool, &object))
       return object;
-    if (!may_overflow(pool) || pool->ending)
+    if (!overflow_of(pool) || pool->ending)
       return get_when_full(pool, batch);
   }
 }

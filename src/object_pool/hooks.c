@@ -71,16 +71,14 @@ static void watch_close(const object_pool_t *pool, const object_array_t *array, 
 
 /* ---- hooks ---- */
 
-static void touch(const object_pool_t *pool, void (*hook)(void *object, void *context), void *object)
+/* Calls the reset or the destructor of the pool. */
+static void call_hook(const object_pool_t *pool, void (*hook)(void *object, void *context), void *object)
 {
   int error = errno;
   if (hook)
     hook(object, pool->context);
   errno = error;
 }
-
-static void reset(const object_pool_t *pool, void *object) { touch(pool, pool->reset, object); }
-static void destruct(const object_pool_t *pool, void *object) { touch(pool, pool->destruct, object); }
 
 /* A failed constructor's errno is left to the caller of get. */
 static bool construct(const object_pool_t *pool, void *object)
@@ -143,7 +141,7 @@ static bool make_ready(const object_pool_t *pool, const object_array_t *array, v
   if (!used)
     return construct(pool, object);
   if (!pool->resets_on_put)
-    reset(pool, object);
+    call_hook(pool, pool->reset, object);
   return true;
 }
 
@@ -156,11 +154,11 @@ void hooks_on_put(const object_pool_t *pool, const object_array_t *array, void *
     watch_come_back(pool, array, object);
   if (is_checked(pool)) {
     if (pool->checked_unasked)
-      reset(pool, object);
-    destruct(pool, object);
+      call_hook(pool, pool->reset, object);
+    call_hook(pool, pool->destruct, object);
     dead_fill(object, pool->object_size);
   } else if (pool->resets_on_put) {
-    reset(pool, object);
+    call_hook(pool, pool->reset, object);
   }
   if (is_watched(pool))
     watch_give(pool, array, object);
@@ -238,7 +236,7 @@ void hooks_end(const object_pool_t *pool, const object_array_t *array, size_t i,
   hook_enter(object);
   watch_open(pool, array, object);
   if (made)
-    destruct(pool, object);
+    call_hook(pool, pool->destruct, object);
   else
     misuse_verify_dead(pool, object, call);
   watch_close(pool, array, object);

@@ -150,8 +150,8 @@ void registry_leave(object_pool_t *pool);
 /* Gives the pool indices back that were left to destroyed pools. Returns false if there are none. */
 bool registry_recount_indices(object_pool_t *pool);
 
-/* Takes a record with only is_outside set, or NULL. */
-object_pool_t *registry_take_record(heap_t *heap, const attempt_t *from);
+/* Takes a record from the heap that was asked, with only is_outside set, or NULL. */
+object_pool_t *registry_take_record(const attempt_t *from);
 
 /* Ends a pool that is in no list, without hooks. Later calls with its address find that it is no pool. `with_heap`: its heap
  * ends, too, and heaps_lock is held. */

@@ -72,8 +72,9 @@ static metadata_kind_t pool_records = {
   .size = sizeof(object_pool_t), .alignment = METADATA_ALIGNMENT, .link = offsetof(object_pool_t, next)};
 
 /* The record is a block of the heap if the heap cannot have records outside of its blocks, or its budget refuses. */
-object_pool_t *registry_take_record(heap_t *heap, const attempt_t *from)
+object_pool_t *registry_take_record(const attempt_t *from)
 {
+  heap_t *heap = from->first;
   bool outside = heap_has_records_outside(heap) && !watch_keeps_records() && heap_charge_record(heap, sizeof(object_pool_t));
   object_pool_t *pool;
   if (outside) {
@@ -101,7 +102,7 @@ void registry_end(object_pool_t *pool, const char *call, bool with_heap)
     os_tool_end_blocks(pool, !pool->is_outside);
   for (uint32_t k = 0; k < pool->array_count; k++)
     array_destroy(pool, pool->arrays[k], call, with_heap);
-  if (!pool_is_outside(pool)) {
+  if (!heap_has_records_outside(heap) || !pool->is_outside) {
     pool_give_block(pool, pool, call, with_heap);
     return;
   }
@@ -138,9 +139,10 @@ static void verify_pools(heap_t *heap, bool alone, const char *call)
 {
   const void *written = NULL;
   lock_acquire(&heaps_lock);
-  object_pool_t *pool = heap ? heap->object_pools : all_pools;
+  bool all = HAS_SYSTEM && !heap;
+  object_pool_t *pool = all ? all_pools : heap->object_pools;
   while (pool && !(written = look_for_written(pool, alone)))
-    pool = heap ? pool->next_in_heap : pool->next;
+    pool = all ? pool->next : pool->next_in_heap;
   lock_release(&heaps_lock);
   if (written)
     misuse_verify_dead(pool, written, call);

@@ -178,13 +178,12 @@ static inline bool is_checked(const object_pool_t *pool) { return HAS_CHECKS && 
 static inline bool is_hooked(const object_pool_t *pool) { return (HAS_HOOKS || HAS_CHECKS) && pool->hooked; }
 static inline bool may_grow(const object_pool_t *pool) { return HAS_GROWTH && pool->when_full == OBJECT_POOL_GROW; }
 static inline bool may_evict(const object_pool_t *pool) { return HAS_EVICTION && pool->when_full == OBJECT_POOL_EVICT; }
-static inline bool may_overflow(const object_pool_t *pool) { return HAS_OVERFLOW && pool->when_full == OBJECT_POOL_OVERFLOW; }
 static inline object_pool_t *overflow_of(const object_pool_t *pool) { return HAS_OVERFLOW ? pool->overflow : NULL; }
 static inline bool has_unused(const object_pool_t *pool) { return HAS_GROWTH && pool->unused_count; }
-static inline bool may_have_unused(const object_pool_t *pool)
+static inline bool may_have_unused(const object_pool_t *pool) /* without the lock */
 {
   return HAS_GROWTH && LOAD(pool->unused_count);
-} /* without the lock */
+}
 static inline word_t *busy_of(const object_array_t *array) { return HAS_HOOKS || HAS_CHECKS ? array->busy : NULL; }
 static inline bool is_unused(const object_array_t *array) { return HAS_GROWTH && array->unused; }
 

@@ -2,6 +2,13 @@
  * A handle leads to its object as long as that is live, and never to another. */
 #include "pools.h"
 
+static void set_gets(object_array_t *array, size_t i, uint32_t gets)
+{
+  array->uses[i] = has_laps(array) ? (gets - 1) | USES_LIVE : gets;
+  if (has_laps(array))
+    (gets - 1) & USES_LIVE ? bit_set(array->laps, i) : bit_clear(array->laps, i);
+}
+
 static void handles(void **state)
 {
   (void)state;
