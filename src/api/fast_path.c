@@ -26,7 +26,7 @@ static inline void *refill(thread_t *thread, size_t size_class)
 }
 
 /* Pop and push for a thread that counts for a profile: the fast paths do not find its magazines. Others have no count_left. */
-static inline __attribute__((always_inline)) void *pop_counted(thread_t *thread, size_t size)
+static ALWAYS_INLINE void *pop_counted(thread_t *thread, size_t size)
 {
   uint64_t left = thread->count_left;
   if (unlikely(size >= left || size > SIZE_CACHED))
@@ -37,7 +37,7 @@ static inline __attribute__((always_inline)) void *pop_counted(thread_t *thread,
   return block;
 }
 
-static inline __attribute__((always_inline)) bool push_counted(thread_t *thread, size_t size_class, void *block)
+static ALWAYS_INLINE bool push_counted(thread_t *thread, size_t size_class, void *block)
 {
   if (unlikely(!thread->count_left))
     return false;
@@ -99,7 +99,7 @@ NOINLINE BY_REGISTER static void *alloc_ready(thread_t *thread, size_t size)
 }
 
 /* alloc_ready() and alloc_unready() are separate, so that the short path saves no registers for the long one. */
-static inline __attribute__((always_inline)) void *alloc_slow_for(size_t size, const void *caller)
+static ALWAYS_INLINE void *alloc_slow_for(size_t size, const void *caller)
 {
   thread_t *thread = thread_self;
   if (likely(size - 1 < SIZE_CACHED && thread_is_ready(thread)))
@@ -127,7 +127,7 @@ NOINLINE void *default_alloc_for(size_t size, origin_t by)
 }
 
 /* Zeroes cached blocks here. Other blocks may be zero already, which heap_allocate() knows. A standalone block has class 0. */
-static inline __attribute__((always_inline)) void *zalloc_slow(size_t size, const char *call)
+static ALWAYS_INLINE void *zalloc_slow(size_t size, const char *call)
 {
   if (size > SIZE_CACHED || !manager_ready() || !(default_heap.flags & HEAP_CACHED))
     return heap_allocate(&default_heap, size, 1, true, ORIGIN(call));
@@ -308,7 +308,5 @@ NOINLINE BY_REGISTER void *default_aligned_alloc_slow(size_t alignment, size_t s
 {
   return default_aligned_alloc_for(alignment, size, ORIGIN(call));
 }
-
-void *default_exhausted(const char *call) { return heap_exhausted(&default_heap, call, SIZE_MAX); }
 
 size_t default_trim(size_t keep) { return heap_trim(&default_heap, keep); }

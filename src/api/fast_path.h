@@ -26,9 +26,8 @@ size_t default_usable_size_slow(const void *block, const char *call);
 BY_REGISTER void *default_aligned_alloc_slow(size_t alignment, size_t size, const char *call); /* alignment is a power of two */
 void *default_aligned_alloc_for(size_t alignment, size_t size, origin_t by);
 size_t default_trim(size_t keep);
-void *default_exhausted(const char *call); /* a request of more than SIZE_MAX bytes */
 
-static inline __attribute__((always_inline)) void *default_alloc(size_t size)
+static ALWAYS_INLINE void *default_alloc(size_t size)
 {
   if (unlikely(size > SIZE_CACHED))
     return default_alloc_large(size);
@@ -37,7 +36,7 @@ static inline __attribute__((always_inline)) void *default_alloc(size_t size)
 }
 
 /* Comparisons find misaligned addresses, those outside the window, and the last freed block. False: the slow path frees it. */
-static inline __attribute__((always_inline)) bool default_free_pushes(void *block)
+static ALWAYS_INLINE bool default_free_pushes(void *block)
 {
   size_t offset = window_offset(block);
   if (unlikely(!window_holds(offset)))
@@ -46,29 +45,23 @@ static inline __attribute__((always_inline)) bool default_free_pushes(void *bloc
   return likely(loaded->top != block && MAGAZINE_PUSH(loaded, block));
 }
 
-static inline __attribute__((always_inline)) void default_free(void *block, const char *call)
+static ALWAYS_INLINE void default_free(void *block, const char *call)
 {
   if (unlikely(!default_free_pushes(block)))
     default_free_slow(block, call);
 }
 
 /* The slow path checks size and alignment if the requested size is known. */
-static inline __attribute__((always_inline)) void default_free_aligned_sized(void *block, size_t size, size_t alignment,
-                                                                             const char *call)
+static ALWAYS_INLINE void default_free_aligned_sized(void *block, size_t size, size_t alignment, const char *call)
 {
   if (unlikely(!default_free_pushes(block)))
     default_free_aligned_sized_slow(block, size, alignment, call);
 }
 
-static inline __attribute__((always_inline)) void default_free_sized(void *block, size_t size, const char *call)
-{
-  default_free_aligned_sized(block, size, 1, call);
-}
-
 /* Zeroes all bytes of the block, as pool_zalloc() promises. The length comes from a table because gcc would turn a length with
  * a known bound into a string instruction, and the C library's memset is faster. Each call that messages name has its own
  * `slow`: passing the name would cost an instruction. */
-static inline __attribute__((always_inline)) void *default_zalloc_or(size_t size, void *(*slow)(size_t size))
+static ALWAYS_INLINE void *default_zalloc_or(size_t size, void *(*slow)(size_t size))
 {
   if (unlikely(size > SIZE_CACHED))
     return slow(size);
@@ -77,19 +70,20 @@ static inline __attribute__((always_inline)) void *default_zalloc_or(size_t size
   return likely(block) ? memset(block, 0, size_class_size(c)) : slow(size);
 }
 
-static inline __attribute__((always_inline)) void *default_zalloc(size_t size)
-{
-  return default_zalloc_or(size, default_zalloc_slow);
-}
+static ALWAYS_INLINE void *default_zalloc(size_t size) { return default_zalloc_or(size, default_zalloc_slow); }
 
-static inline __attribute__((always_inline)) void *default_calloc(size_t size)
+/* A product that overflows fails like any request that is too large: with ENOMEM, counted as exhausted. */
+static ALWAYS_INLINE void *default_calloc(size_t count, size_t size)
 {
-  return default_zalloc_or(size, default_calloc_slow);
+  size_t bytes;
+  if (unlikely(__builtin_mul_overflow(count, size, &bytes)))
+    bytes = SIZE_MAX;
+  return default_zalloc_or(bytes, default_calloc_slow);
 }
 
 /* The class of a size that is a multiple of the alignment has blocks that are aligned: the size itself if the alignment exceeds
  * the step of classes there, else any. A size too large to be padded is no size of a class. */
-static inline __attribute__((always_inline)) void *default_aligned_alloc_at_once(size_t alignment, size_t size)
+static ALWAYS_INLINE void *default_aligned_alloc_at_once(size_t alignment, size_t size)
 {
   size_t padded = (size + alignment - 1) & -alignment;
   void *block = NULL;
@@ -98,13 +92,13 @@ static inline __attribute__((always_inline)) void *default_aligned_alloc_at_once
   return block;
 }
 
-static inline __attribute__((always_inline)) void *default_aligned_alloc(size_t alignment, size_t size, const char *call)
+static ALWAYS_INLINE void *default_aligned_alloc(size_t alignment, size_t size, const char *call)
 {
   void *block = default_aligned_alloc_at_once(alignment, size);
   return likely(block) ? block : default_aligned_alloc_slow(alignment, size, call);
 }
 
-static inline __attribute__((always_inline)) void *default_realloc(void *block, size_t size, const char *call)
+static ALWAYS_INLINE void *default_realloc(void *block, size_t size, const char *call)
 {
   const size_class_range_t *had = &size_class_range[class_map_of(block)];
   if (likely(had->size - size < had->half)) /* a negative difference is a large number */
@@ -112,7 +106,7 @@ static inline __attribute__((always_inline)) void *default_realloc(void *block, 
   return default_realloc_slow(block, size, call);
 }
 
-static inline __attribute__((always_inline)) size_t default_usable_size(const void *block, const char *call)
+static ALWAYS_INLINE size_t default_usable_size(const void *block, const char *call)
 {
   size_t c = class_map_of(block);
   if (likely(c))

@@ -27,8 +27,7 @@ NOINLINE BY_REGISTER static void *alloc_granules(heap_t *heap, size_t size, cons
 }
 
 /* The default heap has no cache slot, so calls that name it get here. Messages name the call if it has no magazines. */
-static inline __attribute__((always_inline)) void *alloc_without_magazine(heap_t *heap, size_t size, bool zero,
-                                                                          const char *call)
+static ALWAYS_INLINE void *alloc_without_magazine(heap_t *heap, size_t size, bool zero, const char *call)
 {
   if (unlikely(!heap_is_live(heap)))
     return invalid_heap(heap, call);
@@ -55,7 +54,7 @@ NOINLINE static void *alloc_slow(heap_t *heap, size_t size)
 }
 
 /* A destroyed heap is known only by its mark. The fast path need not read that: no slot holds a destroyed heap. */
-static inline __attribute__((always_inline)) void free_slower(heap_t *heap, void *block, const char *call)
+static ALWAYS_INLINE void free_slower(heap_t *heap, void *block, const char *call)
 {
   thread_t *thread = thread_self;
   if (likely(thread_has_within_reach(thread, heap) && push_within_reach(thread, heap, class_map_of_heap_block(block), block)))
@@ -98,7 +97,7 @@ void *pool_heap_alloc(pool_heap_t *heap, size_t size)
 }
 
 /* A block in no magazine of this plane has class 0, whose magazine is always full: the slow path needs no test. */
-static inline __attribute__((always_inline)) bool push_in_slot(heap_t *heap, void *block)
+static ALWAYS_INLINE bool push_in_slot(heap_t *heap, void *block)
 {
   const thread_t *thread = thread_self;
   if (unlikely(!thread_has_in_slot(thread, heap)))
@@ -116,7 +115,7 @@ void pool_heap_free(pool_heap_t *heap, void *block)
 /* ---- the rest of the family ---- */
 
 /* Pops a block wherever the thread has the heap's magazines. NULL: it has none, or the magazine is empty. */
-static inline __attribute__((always_inline)) void *pop_any(heap_t *heap, size_t size_class)
+static ALWAYS_INLINE void *pop_any(heap_t *heap, size_t size_class)
 {
   thread_t *thread = thread_self;
   if (likely(thread_has_in_slot(thread, heap)))
@@ -124,7 +123,7 @@ static inline __attribute__((always_inline)) void *pop_any(heap_t *heap, size_t 
   return thread_has_within_reach(thread, heap) ? pop_within_reach(thread, heap, size_class) : NULL;
 }
 
-static inline __attribute__((always_inline)) void *zalloc(heap_t *heap, size_t size, const char *call)
+static ALWAYS_INLINE void *zalloc(heap_t *heap, size_t size, const char *call)
 {
   size_t c = size <= SIZE_CACHED ? size_class_cached(size) : 0;
   void *block = c ? pop_any(heap, c) : NULL;
@@ -133,15 +132,11 @@ static inline __attribute__((always_inline)) void *zalloc(heap_t *heap, size_t s
 
 void *pool_heap_zalloc(pool_heap_t *heap, size_t size) { return zalloc(heap, size, "pool_heap_zalloc"); }
 
-/* The heap is checked before the product is refused: an overflow counts as exhaustion of a live heap. */
+/* A product that overflows fails like any request that is too large. */
 void *pool_heap_calloc(pool_heap_t *heap, size_t count, size_t size)
 {
   size_t bytes;
-  if (likely(!__builtin_mul_overflow(count, size, &bytes)))
-    return zalloc(heap, bytes, "pool_heap_calloc");
-  if (unlikely(!heap_is_live(heap)))
-    return invalid_heap(heap, "pool_heap_calloc");
-  return heap_exhausted(heap, "pool_heap_calloc", SIZE_MAX);
+  return zalloc(heap, unlikely(__builtin_mul_overflow(count, size, &bytes)) ? SIZE_MAX : bytes, "pool_heap_calloc");
 }
 
 /* Moves a block of the heap between cached classes, as move_cached() in fast_path.c does. NULL: no block is at hand. */

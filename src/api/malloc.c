@@ -28,16 +28,7 @@ static void *fail(int error)
 
 EXPORT void *malloc(size_t size) { return default_alloc(size); }
 EXPORT void free(void *block) { default_free(block, fatal_free_call); }
-
-/* An overflowing product fails like any request that is too large: with ENOMEM, counted as exhausted. */
-EXPORT void *calloc(size_t count, size_t size)
-{
-  size_t bytes;
-  if (unlikely(__builtin_mul_overflow(count, size, &bytes)))
-    return default_exhausted(fatal_calloc_call);
-  return default_calloc(bytes);
-}
-
+EXPORT void *calloc(size_t count, size_t size) { return default_calloc(count, size); }
 EXPORT void *realloc(void *block, size_t size) { return default_realloc(block, size, "realloc"); }
 
 /* C17 requires failure for an alignment that is no power of two. */
@@ -80,7 +71,7 @@ EXPORT void *valloc(size_t size) { return default_aligned_alloc(os_page_size(), 
 EXPORT size_t malloc_usable_size(void *block) { return default_usable_size(block, "malloc_usable_size"); }
 
 EXPORT void free_sized(void *block, size_t size);
-void free_sized(void *block, size_t size) { default_free_sized(block, size, "free_sized"); }
+void free_sized(void *block, size_t size) { default_free_aligned_sized(block, size, 1, "free_sized"); }
 
 EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size);
 void free_aligned_sized(void *block, size_t alignment, size_t size)

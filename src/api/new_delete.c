@@ -116,7 +116,7 @@ COLD static _Noreturn void throw_bad_alloc(const void *caller)
 #define NEW_ARRAY "operator new[]"
 
 /* Starts each form. The code after it makes it no tail call, so the slow path gets the caller as an argument. */
-static inline __attribute__((always_inline)) void *allocate_at_once(size_t size, size_t alignment, const char *call)
+static ALWAYS_INLINE void *allocate_at_once(size_t size, size_t alignment, const char *call)
 {
   void *block = alignment ? default_aligned_alloc_at_once(alignment, size) : NULL;
   if (alignment)
@@ -242,26 +242,16 @@ DECLARE_BASE(void, _ZdaPvSt11align_val_t, (void *block, size_t alignment));
 #define DELETE       "operator delete"
 #define DELETE_ARRAY "operator delete[]"
 
-#define FREE(block)       default_free(block, DELETE)
-#define FREE_ARRAY(block) default_free(block, DELETE_ARRAY)
+#define FREE(call)         default_free(block, call)
+#define FREE_SIZED(call)   default_free_aligned_sized(block, size, 1, call)
+#define FREE_ALIGNED(call) default_free_aligned_sized(block, size, alignment, call)
 
-#define FREE_OR(free, block)       (IS_OURS(_ZdlPv) ? free : RESOLVED(_ZdlPv)(block))
-#define DELETE_SINGLE(block)       FREE_OR(FREE(block), block)
-#define DELETE_OF_ARRAY(block)     FREE_OR(FREE_ARRAY(block), block)
-#define DELETE_ANY_ARRAY(block)    (IS_OURS(_ZdaPv) ? DELETE_OF_ARRAY(block) : RESOLVED(_ZdaPv)(block))
-#define DELETE_SINGLE_SIZED(block) FREE_OR(default_free_sized(block, size, DELETE), block)
-#define DELETE_ARRAY_SIZED(block) \
-  (IS_OURS(_ZdaPv) ? FREE_OR(default_free_sized(block, size, DELETE_ARRAY), block) : RESOLVED(_ZdaPv)(block))
-
-#define OURS_OR(name, act, ...)            (IS_OURS(name) ? act : RESOLVED(name)(__VA_ARGS__))
-#define ALIGNED_FREE_OR(free, block)       OURS_OR(_ZdlPvSt11align_val_t, free, block, alignment)
-#define ALIGNED_ARRAY_OR(act, block)       OURS_OR(_ZdaPvSt11align_val_t, act, block, alignment)
-#define DELETE_ALIGNED_SINGLE(block)       ALIGNED_FREE_OR(FREE(block), block)
-#define DELETE_ALIGNED_OF_ARRAY(block)     ALIGNED_FREE_OR(FREE_ARRAY(block), block)
-#define DELETE_ALIGNED_ANY_ARRAY(block)    ALIGNED_ARRAY_OR(DELETE_ALIGNED_OF_ARRAY(block), block)
-#define DELETE_ALIGNED_SINGLE_SIZED(block) ALIGNED_FREE_OR(default_free_aligned_sized(block, size, alignment, DELETE), block)
-#define DELETE_ALIGNED_ARRAY_SIZED(block) \
-  ALIGNED_ARRAY_OR(ALIGNED_FREE_OR(default_free_aligned_sized(block, size, alignment, DELETE_ARRAY), block), block)
+/* Does what this library does for a form, or calls the program's form of this name instead. */
+#define OURS_OR(name, act, ...) (IS_OURS(name) ? act : RESOLVED(name)(__VA_ARGS__))
+#define SINGLE_OR(act)          OURS_OR(_ZdlPv, act, block)
+#define ARRAY_OR(act)           OURS_OR(_ZdaPv, SINGLE_OR(act), block)
+#define ALIGNED_SINGLE_OR(act)  OURS_OR(_ZdlPvSt11align_val_t, act, block, alignment)
+#define ALIGNED_ARRAY_OR(act)   OURS_OR(_ZdaPvSt11align_val_t, ALIGNED_SINGLE_OR(act), block, alignment)
 
 /* Calls the program's throwing form through the runtime's own nothrow form of this name, which returns NULL for an exception.
  * Nothing can throw without a runtime, and the program's form is called directly. It is also called directly if the function
@@ -314,7 +304,7 @@ COLD static void *call_replaced(size_t size, size_t alignment, nothrow_form_t fo
 
 #define DEFINE_DELETE(name, parameters, act) \
   EXPORT void name parameters; \
-  void name parameters { act(block); }
+  void name parameters { act; }
 
 typedef const void *nothrow_t;
 
@@ -334,17 +324,20 @@ DEFINE_NOTHROW_NEW(_ZnwmSt11align_val_tRKSt9nothrow_t, (size_t size, size_t alig
 DEFINE_NOTHROW_NEW(_ZnamSt11align_val_tRKSt9nothrow_t, (size_t size, size_t alignment, nothrow_t tag), alignment, ALIGNED_ARRAY,
                    IS_OURS(_ZnamSt11align_val_t) && IS_OURS(_ZnwmSt11align_val_t))
 
-DEFINE_DELETE(_ZdlPv, (void *block), FREE)
-DEFINE_DELETE(_ZdaPv, (void *block), DELETE_OF_ARRAY)
-DEFINE_DELETE(_ZdlPvm, (void *block, size_t size), DELETE_SINGLE_SIZED)
-DEFINE_DELETE(_ZdaPvm, (void *block, size_t size), DELETE_ARRAY_SIZED)
-DEFINE_DELETE(_ZdlPvRKSt9nothrow_t, (void *block, nothrow_t tag), DELETE_SINGLE)
-DEFINE_DELETE(_ZdaPvRKSt9nothrow_t, (void *block, nothrow_t tag), DELETE_ANY_ARRAY)
-DEFINE_DELETE(_ZdlPvSt11align_val_t, (void *block, size_t alignment), FREE)
-DEFINE_DELETE(_ZdaPvSt11align_val_t, (void *block, size_t alignment), DELETE_ALIGNED_OF_ARRAY)
-DEFINE_DELETE(_ZdlPvmSt11align_val_t, (void *block, size_t size, size_t alignment), DELETE_ALIGNED_SINGLE_SIZED)
-DEFINE_DELETE(_ZdaPvmSt11align_val_t, (void *block, size_t size, size_t alignment), DELETE_ALIGNED_ARRAY_SIZED)
-DEFINE_DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t alignment, nothrow_t tag), DELETE_ALIGNED_SINGLE)
-DEFINE_DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t alignment, nothrow_t tag), DELETE_ALIGNED_ANY_ARRAY)
+DEFINE_DELETE(_ZdlPv, (void *block), FREE(DELETE))
+DEFINE_DELETE(_ZdaPv, (void *block), SINGLE_OR(FREE(DELETE_ARRAY)))
+DEFINE_DELETE(_ZdlPvm, (void *block, size_t size), SINGLE_OR(FREE_SIZED(DELETE)))
+DEFINE_DELETE(_ZdaPvm, (void *block, size_t size), ARRAY_OR(FREE_SIZED(DELETE_ARRAY)))
+DEFINE_DELETE(_ZdlPvRKSt9nothrow_t, (void *block, nothrow_t tag), SINGLE_OR(FREE(DELETE)))
+DEFINE_DELETE(_ZdaPvRKSt9nothrow_t, (void *block, nothrow_t tag), ARRAY_OR(FREE(DELETE_ARRAY)))
+DEFINE_DELETE(_ZdlPvSt11align_val_t, (void *block, size_t alignment), FREE(DELETE))
+DEFINE_DELETE(_ZdaPvSt11align_val_t, (void *block, size_t alignment), ALIGNED_SINGLE_OR(FREE(DELETE_ARRAY)))
+DEFINE_DELETE(_ZdlPvmSt11align_val_t, (void *block, size_t size, size_t alignment), ALIGNED_SINGLE_OR(FREE_ALIGNED(DELETE)))
+DEFINE_DELETE(_ZdaPvmSt11align_val_t, (void *block, size_t size, size_t alignment),
+              ALIGNED_ARRAY_OR(FREE_ALIGNED(DELETE_ARRAY)))
+DEFINE_DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t alignment, nothrow_t tag),
+              ALIGNED_SINGLE_OR(FREE(DELETE)))
+DEFINE_DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t alignment, nothrow_t tag),
+              ALIGNED_ARRAY_OR(FREE(DELETE_ARRAY)))
 
 #pragma GCC diagnostic pop

@@ -18,15 +18,7 @@
 void *pool_alloc(size_t size) { return default_alloc(size); }
 void *pool_zalloc(size_t size) { return default_zalloc(size); }
 
-/* An overflowing product counts as exhaustion, as any request that is too large does. */
-void *pool_calloc(size_t count, size_t size)
-{
-  size_t bytes;
-  if (unlikely(__builtin_mul_overflow(count, size, &bytes)))
-    return default_exhausted("pool_calloc");
-  return default_calloc(bytes);
-}
-
+void *pool_calloc(size_t count, size_t size) { return default_calloc(count, size); }
 void *pool_realloc(void *block, size_t size) { return default_realloc(block, size, "pool_realloc"); }
 
 /* An alignment that is no power of two is a wrong argument, not a lack of memory. */
@@ -40,7 +32,7 @@ void *pool_aligned_alloc(size_t alignment, size_t size)
 void pool_free(void *block) { default_free(block, fatal_free_call); }
 
 /* A block that realloc() left in place has another class than its size. The size is verified if the requested one is known. */
-void pool_free_sized(void *block, size_t size) { default_free_sized(block, size, "pool_free_sized"); }
+void pool_free_sized(void *block, size_t size) { default_free_aligned_sized(block, size, 1, "pool_free_sized"); }
 
 /* Blocks are returned even if there are fewer than requested. The failing call has set errno. A heap without magazines has no
  * fast path, and messages name the call. */
