@@ -33,7 +33,7 @@ LAYERS = [
                "linux_memory", "linux_output", "linux_places", "messages", "sites", "sampling", "head_layout", "head",
                "quarantine", "headed", "guard_area", "guard_pages", "sample_pages", "profile_lines", "profile_text",
                "profile", "export_page", "export_root", "export", "report", "leak_search", "leaks", "observe"]),
-    ("embedded", ["misuse", "front", "find", "blocks", "heaps", "questions"]),
+    ("embedded", ["misuse", "front", "blocks", "heaps"]),
 ]
 UNITS = [f"{folder}/{unit}".lstrip("/") for folder, units in LAYERS for unit in units]
 

@@ -11,16 +11,6 @@
 #include "heap/blocks.h"
 #include <tidepool/heap.h>
 
-/* The live block around an address. */
-typedef struct found {
-  heap_t *heap; /* the heap whose memory contains the address; NULL: none */
-  char *start;  /* the memory of the block, with its head if it has one; NULL: no block is there */
-  size_t usable;
-  char *block; /* as its caller knows it; NULL: unknown */
-  size_t size;
-  head_state_t state; /* of a heap with heads */
-} found_t;
-
 /* The list of heaps. */
 void heaps_enter(heap_t *heap);
 void heaps_leave(heap_t *heap);
@@ -28,17 +18,6 @@ bool heap_is_needed(const heap_t *heap); /* as parent or overflow of another hea
 
 /* Calls `act` with the heap and with its descendants, except single-threaded ones, whose owner may be at work. */
 void heaps_each_below(heap_t *heap, void (*act)(heap_t *heap));
-
-found_t find_around(const void *address);
-
-/* Returns the block that begins there, of the heap or one that it overflows to; of any heap if that is NULL. Ends the program
- * if there is none; `if_freed` is the message for a freed one. */
-found_t find_block(heap_t *heap, const void *block, const char *call, const char *if_freed);
-
-bool block_is_live(const found_t *at);
-
-void free_found(const found_t *at, const char *call);
-bool resize_found(const found_t *at, size_t size);
 
 /* Visits each live block until `visit` returns false. */
 bool visit_blocks(heap_t *heap, pool_visit_fn *visit, void *context);
