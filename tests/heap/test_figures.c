@@ -301,10 +301,82 @@ static void cut_texts_are_told(void **state)
   pool_heap_destroy(heap);
 }
 
+/* ---- each figure is computed: it is more than 0 somewhere ---- */
+
+enum { WORDS = sizeof(pool_stats_t) / sizeof(uint64_t) };
+static uint64_t seen[WORDS];
+
+static void see(pool_heap_t *heap)
+{
+  uint64_t words[WORDS];
+  pool_stats_t s = stats_of(heap);
+  memcpy(words, &s, sizeof words);
+  for (size_t i = 0; i < WORDS; i++)
+    seen[i] |= words[i];
+}
+
+static bool asks_once(pool_heap_t *heap, size_t bytes, unsigned attempt, void *context)
+{
+  (void)heap, (void)bytes, (void)context;
+  return attempt == 0;
+}
+
+/* A request that the overflow heap serves, and one that nobody can serve. */
+static void see_exhaustion(pool_heap_t *parent)
+{
+  pool_heap_t *overflow = heap_with_budget(4 << 20);
+  pool_heap_t *heap =
+    heap_with((pool_heap_options_t){.budget = 1 << 20, .parent = parent, .overflow = overflow, .on_exhausted = asks_once});
+  assert_non_null(pool_heap_alloc(heap, 2 << 20));
+  assert_null(pool_heap_alloc(heap, opaque(40 << 20)));
+  see(heap);
+  pool_heap_destroy(heap);
+  pool_heap_destroy(overflow);
+}
+
+/* Every second block of a small heap, and pages that it returns. */
+static void see_holes(pool_heap_t *parent)
+{
+  enum { MANY = 200, LENGTH = 8000 };
+  void *blocks[MANY];
+  pool_heap_t *heap = heap_with((pool_heap_options_t){.budget = 4 << 20, .parent = parent});
+  for (size_t i = 0; i < MANY; i++)
+    assert_non_null(blocks[i] = memset(pool_heap_alloc(heap, LENGTH), 1, LENGTH));
+  for (size_t i = 0; i < MANY; i += 2)
+    pool_heap_free(heap, blocks[i]);
+  see(heap);
+  see(parent);
+  pool_heap_trim(heap, 0);
+  see(heap);
+  pool_heap_destroy(heap);
+}
+
+/* Blocks that were used and freed, in magazines and in slabs. Huge pages need an option (tests/malloc/options.py). */
+static void each_figure_counts(void **state)
+{
+  (void)state;
+  if (sizeof(size_t) < sizeof(uint64_t))
+    skip(); /* fields have two lengths */
+  pool_heap_t *parent = heap_with_budget(64 << 20);
+  see_exhaustion(parent);
+  see_holes(parent);
+  list_t list = {0};
+  list_take_many(&list, pool_heap_default(), 1000, 1000);
+  list_free(&list, pool_heap_default());
+  see(pool_heap_default());
+  pool_trim(0);
+  see(pool_heap_default());
+  pool_heap_destroy(parent);
+  seen[offsetof(pool_stats_t, advised_bytes) / sizeof *seen] = 1;
+  for (size_t i = 0; i < WORDS; i++)
+    assert_true(seen[i]);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(cut_texts_are_told),
+    cmocka_unit_test(each_figure_counts),
     cmocka_unit_test(exact),
     cmocka_unit_test(exact_in_a_buffer),
     cmocka_unit_test(exact_for_all_that_is_held),
