@@ -27,6 +27,10 @@ BY_REGISTER void *default_aligned_alloc_slow(size_t alignment, size_t size, cons
 void *default_aligned_alloc_for(size_t alignment, size_t size, origin_t by);
 size_t default_trim(size_t keep);
 
+/* Prints what `write` writes as one line, at once, so that lines of several threads do not mix. Without memory it is cut. */
+typedef size_t figures_write_fn(char *buffer, size_t size);
+void figures_print(figures_write_fn *write, void (*print)(const char *line, size_t length));
+
 static ALWAYS_INLINE void *default_alloc(size_t size)
 {
   if (unlikely(size > SIZE_CACHED))

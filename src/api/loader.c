@@ -16,6 +16,20 @@
 
 #ifdef __GLIBC__
 
+/* Returns the symbol of the next library in the loader's order, finally the C library. */
+NOINLINE static void *find_behind(const char *name, void **next)
+{
+  void *found = dlsym(RTLD_NEXT, name);
+  __atomic_store_n(next, found, __ATOMIC_RELAXED);
+  return found;
+}
+
+static inline void *find_next(const char *name, void **next)
+{
+  void *found = __atomic_load_n(next, __ATOMIC_RELAXED);
+  return likely(found) ? found : find_behind(name, next);
+}
+
 typedef void handler_fn(void);
 typedef int register_fn(handler_fn *prepare, handler_fn *parent, handler_fn *child, void *library);
 
@@ -25,12 +39,8 @@ __attribute__((visibility("default"))) int __register_atfork(handler_fn *prepare
 
 int __register_atfork(handler_fn *prepare, handler_fn *parent, handler_fn *child, void *library)
 {
-  static register_fn *next;
-  register_fn *glibcs = __atomic_load_n(&next, __ATOMIC_RELAXED);
-  if (!glibcs) {
-    glibcs = (register_fn *)dlsym(RTLD_NEXT, "__register_atfork");
-    __atomic_store_n(&next, glibcs, __ATOMIC_RELAXED);
-  }
+  static void *next;
+  register_fn *glibcs = (register_fn *)find_next("__register_atfork", &next);
   if (!glibcs)
     return ENOSYS;
   bool held = os_hold_off_forks();
@@ -63,20 +73,6 @@ int __register_atfork(handler_fn *prepare, handler_fn *parent, handler_fn *child
 
 typedef void *dlopen_fn(const char *file, int mode);
 typedef void *dlmopen_fn(Lmid_t space, const char *file, int mode);
-
-/* Returns the symbol of the next library in the loader's order, finally the C library. */
-NOINLINE static void *find_behind(const char *name, void **next)
-{
-  void *found = dlsym(RTLD_NEXT, name);
-  __atomic_store_n(next, found, __ATOMIC_RELAXED);
-  return found;
-}
-
-static inline void *find_next(const char *name, void **next)
-{
-  void *found = __atomic_load_n(next, __ATOMIC_RELAXED);
-  return likely(found) ? found : find_behind(name, next);
-}
 
 /* The options are known once the manager is up. */
 NOINLINE static int without_deepbind(int mode)

@@ -132,20 +132,9 @@ EXPORT struct mallinfo mallinfo(void)
 }
 #pragma GCC diagnostic pop
 
-/* Writes a whole line at once, so that lines of several threads do not mix. Each call maps its own memory for the line: a lock
- * around a shared buffer would be held until the output is read, and a fork would have to wait for that. */
-EXPORT void malloc_stats(void)
-{
-  enum { LINE = 16 << 10, SHORT_LINE = 1 << 10 }; /* bytes at which a line is cut; SHORT_LINE without memory */
-  char short_line[SHORT_LINE], *mapped = os_map(LINE, os_page_size()), *line = mapped ? mapped : short_line;
-  size_t most = mapped ? LINE : SHORT_LINE, length = pool_heap_stats_json(pool_heap_default(), line, most - 1);
-  if (length > most - 2)
-    length = most - 2;
-  line[length++] = '\n';
-  os_write_error(line, length);
-  if (mapped)
-    os_unmap(mapped, LINE);
-}
+static size_t write_default_heap(char *buffer, size_t size) { return pool_heap_stats_json(pool_heap_default(), buffer, size); }
+
+EXPORT void malloc_stats(void) { figures_print(write_default_heap, os_write_error); }
 
 /* glibc's names for its own functions: programs that call them must get the same heap. musl's are the allocator of atexit() and
  * others, which must not use a program's malloc() under their own locks. */

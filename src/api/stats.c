@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Figures, as numbers and as JSON. JSON beyond the end of a buffer is only counted, so the caller learns the length. */
+#include "api/fast_path.h"
 #include "base/text.h"
 #include "heap/debug_hooks.h"
 #include "heap/heap.h"
@@ -195,33 +196,27 @@ static size_t write_process(char *buffer, size_t size)
   return write_everything(buffer, size, before);
 }
 
-/* Other threads may create heaps meanwhile: a text that does not fit is written again, into a mapping of `size` bytes. */
-static char *map_figures(size_t *size, size_t *length)
-{
-  char *text = NULL;
-  *size = 0;
-  while ((*length = write_process(text, *size)) >= *size) {
-    if (text)
-      os_unmap(text, *size);
-    *size = round_up(2 * (*length + 1), os_page_size());
-    text = os_map(*size, os_page_size());
-    if (!text)
-      return NULL;
-  }
-  return text;
-}
-
-/* Writes one line into mapped memory, or a cut line if there is none. */
-static void print_figures(void)
+/* Other threads may create heaps meanwhile: a text that does not fit is written again, into a mapping of `size` bytes. Each
+ * call has its own: a lock around a shared buffer would be held until the output is read, and a fork would have to wait for
+ * that. */
+void figures_print(figures_write_fn *write, void (*print)(const char *line, size_t length))
 {
   enum { SHORT_LINE = 4 << 10 };
-  static char short_line[SHORT_LINE];
-  size_t size, length;
-  char *mapped = map_figures(&size, &length), *line = mapped ? mapped : short_line;
-  if (!mapped)
-    length = min_size(write_process(line, SHORT_LINE), SHORT_LINE - 1);
+  char short_line[SHORT_LINE], *mapped = NULL;
+  size_t size = 0, length;
+  while ((length = write(mapped, size)) >= size) {
+    if (mapped)
+      os_unmap(mapped, size);
+    size = round_up(2 * (length + 1), os_page_size());
+    mapped = os_map(size, os_page_size());
+    if (!mapped) {
+      length = min_size(write(short_line, SHORT_LINE), SHORT_LINE - 1);
+      break;
+    }
+  }
+  char *line = mapped ? mapped : short_line;
   line[length++] = '\n'; /* in place of the terminating NUL */
-  print_line(line, length);
+  print(line, length);
   if (mapped)
     os_unmap(mapped, size);
 }
@@ -258,7 +253,7 @@ __attribute__((destructor)) static void finish(void)
   if (observer && manager_is_up())
     observer->end();
   if (settings.stats_at_exit)
-    print_figures();
+    figures_print(write_process, print_line);
 }
 
 /* Threads can be started from here on. If the manager came up before this constructor, the library's own threads start here. */
