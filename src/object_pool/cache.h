@@ -7,7 +7,7 @@
  * which was created with the pool and stays with it. They count as taken in the array. The uses of a taken object say whether
  * it is live. Only the thread that gets or puts it changes them.
  *
- * A get that finds no free object collects the caches of all threads (caches_get()): it claims them (claim.h) by emptying the
+ * A get that finds no free object collects the caches of all threads (caches_get()): it claims them (os/lock.h) by emptying the
  * pool's slot, flushes them under the pool's lock, and takes an object for itself. After the claim, threads take free objects
  * only under that lock, and none while the collecting thread holds it. A get that fails has therefore seen a moment at which no
  * object was free.
