@@ -198,7 +198,7 @@ POOL_API size_t pool_heap_trim(pool_heap_t *heap, size_t keep) POOL_NAME(heap_tr
  * it. Caches of sleeping threads stay out of reach if neither the heap nor an ancestor had a budget at its creation.
  *
  * The default heap also holds memory that belongs to no heap (stats.h). This call compares the budget with all of it. Later
- * requests are compared only with the memory of the default heap's own blocks and its children. */
+ * requests are compared only with the memory of the default heap's own blocks, the records for these, and its children. */
 POOL_API bool pool_heap_set_budget(pool_heap_t *heap, size_t budget) POOL_NAME(heap_set_budget);
 
 /* Allocate from one heap, as pool_alloc() and its family do from the default heap. An exhausted heap tries in this order:

@@ -9,16 +9,19 @@
 
 /* ---- records ----
  *
- * A record comes from one of three places: a guest's memory, room that was paid for at creation, or the process's metadata,
- * which is charged to the heap. Only the last is ever given back. */
+ * A record comes from a guest's memory, from room that was paid for at creation, or from the process's metadata, which is
+ * charged to the heap. If the system refuses that, the default heap takes a run for its records. Only records of the metadata
+ * are ever given back. */
 
-/* Takes a record behind the others or in a new run, under the guest's lock or before other threads know the heap. */
-static void *guest_take_record(heap_t *heap, size_t size)
+/* Takes a record behind the others or in a new run, under the heap's lock or before other threads know the heap. The run may
+ * have held blocks. */
+static void *take_record_in_run(heap_t *heap, size_t size)
 {
   if (size > (size_t)(heap->records_end - heap->records)) {
     run_t *run = space_take_charged(heap->space, &heap->budget, size, 1);
     if (!run)
       return NULL;
+    run->size = run_bytes(run);
     run_become(run, RUN_REGION, NULL);
     heap->records = run->start;
     heap->records_end = run->start + run_bytes(run);
@@ -65,16 +68,14 @@ void *heap_take_record_outside(heap_t *heap, size_t size)
   return record;
 }
 
-/* Room paid for at creation is used first. Growth beyond it may fail. */
+/* Room paid for at creation is used first. Growth beyond it may fail. If the system refuses a record of the default heap, free
+ * units may have room for it, as for the blocks that it is for. Such records are never given back. */
 void *heap_take_record(heap_t *heap, size_t size)
 {
   size = round_up(size, METADATA_ALIGNMENT);
-  if (heap_is_guest(heap))
-    return guest_take_record(heap, size);
-  if (size > (size_t)(heap->records_end - heap->records))
-    return heap_take_record_outside(heap, size);
-  heap->records += size;
-  return heap->records - size;
+  bool fits = size <= (size_t)(heap->records_end - heap->records);
+  void *record = heap_is_guest(heap) || fits ? NULL : heap_take_record_outside(heap, size);
+  return record || !(heap_is_guest(heap) || heap_is_default(heap) || fits) ? record : take_record_in_run(heap, size);
 }
 
 /* Records of a guest, and those paid for at creation, last as long as the heap. */

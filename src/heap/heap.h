@@ -145,8 +145,8 @@ struct pool_heap {
   size_t metadata_bytes;       /* part of head_bytes that is for no block */
   size_t metadata_shared;      /* part of metadata_bytes that is the process's metadata; constant */
   size_t record_bytes;         /* charged for later records */
-  size_t record_run_bytes;     /* a guest's records in runs of its region */
-  char *records, *records_end; /* room for more records, paid for; a guest goes on in runs of its region */
+  size_t record_run_bytes;     /* runs with records of a guest, or of the default heap */
+  char *records, *records_end; /* room for more records, paid for; a guest and the default heap go on in runs */
   void *records_start;         /* records of a reserve, reserve_records bytes */
   size_t reserve_records;
   char name[HEAP_NAME_SIZE];

@@ -64,7 +64,7 @@ typedef struct run {
     *bitmap; /* slab: bit i set: block i is free and here. A reader without the lock may find it after the slab has ended */
   /* The size of a large run is exact while its block is live. Other threads only read it as a figure. */
   union {
-    size_t size;   /* large: usable bytes */
+    size_t size;   /* large: usable bytes; records of a heap: all bytes */
     word_t purged; /* slab: bit i set: part i (bin/slab.c) is free, and holds no memory */
   };
   union {

@@ -16,15 +16,15 @@ static const char *name_of_list(const run_t *run)
   return run->kind == RUN_SLAB ? "B2" : run->kind == RUN_REGION ? "A2" : "H3";
 }
 
-/* In the process's space a run without an owner is lost memory, but for units that cannot be mapped. In a region it holds
- * records of the guest. */
+/* In the process's space a run without an owner is lost memory, but for units that cannot be mapped, which have no size, and
+ * records of the default heap. In a region it holds records of the guest. */
 static void check_census(const census_t *census, const void *only)
 {
   size_t unit = 0, forgotten = 0;
   for (run_t *run; (run = run_from(census->arena, unit)) != NULL; unit = unit_behind(census->arena, run)) {
     const heap_t *owner = heap_of_run(run);
     bool fixed = census->arena->space->own_arena != NULL;
-    forgotten += !owner && !fixed && run->kind == RUN_REGION ? run->units : 0;
+    forgotten += !owner && !fixed && run->kind == RUN_REGION && !run->size ? run->units : 0;
     expect(owner || fixed || run->kind == RUN_REGION, "A2", "a run of the process is nobody's", run->start);
     if (owner && (!only || owner == only))
       expect(bit_test(census->runs, (size_t)(run - census->arena->runs)), name_of_list(run), "a run is in no list", run->start);

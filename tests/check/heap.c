@@ -111,13 +111,25 @@ static size_t held_by_children(const heap_t *heap)
   return bytes;
 }
 
-/* Returns the bytes of the runs that hold records of a guest. */
-static size_t record_runs(const heap_t *heap)
+static size_t record_runs_in(const arena_t *arena)
 {
-  const arena_t *arena = heap_own_arena(heap);
   size_t bytes = 0, unit = 0;
   for (run_t *run; arena && (run = run_from(arena, unit)) != NULL; unit = unit_behind(arena, run))
-    bytes += run->kind == RUN_REGION ? run_bytes(run) : 0;
+    bytes += run->kind == RUN_REGION && !run->owner && run->size ? run_bytes(run) : 0;
+  return bytes;
+}
+
+/* Returns the bytes of the runs that hold records of a guest, or of the default heap. */
+static size_t record_runs(const heap_t *heap)
+{
+  if (heap != &default_heap)
+    return record_runs_in(heap_own_arena(heap));
+  size_t bytes = 0;
+  for (size_t slot = 0; slot < window_slots_open(); slot++) {
+    const arena_t *arena = space_arena_at(slot);
+    bytes += arena && arena->space == &space_of_process ? record_runs_in(arena) : 0;
+  }
+  expect_count(heap->record_run_bytes, bytes, "H2", "bytes of records in runs");
   return bytes;
 }
 

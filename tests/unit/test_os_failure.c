@@ -243,8 +243,8 @@ static void settle_up(trace_t *trace)
     let_go(&trace->slots[i]);
   pool_trim(0);
   must(check_everything());
-  must(default_heap.budget.held == default_heap.record_bytes && space_of_process.used_units == 0 &&
-       space_of_process.dirty_units == 0);
+  must(default_heap.budget.held == default_heap.record_bytes + default_heap.record_run_bytes);
+  must(space_of_process.used_units << UNIT_LOG2 == default_heap.record_run_bytes && space_of_process.dirty_units == 0);
 }
 
 static void run_with_failures(uint64_t from, uint64_t to)

@@ -4,7 +4,9 @@
 #include "heap/tick.h"
 #include "os_fake.h"
 #include "sleepers.h"
+#include "space/metadata.h"
 #include <errno.h>
+#include <tidepool/stats.h>
 #include <unistd.h>
 
 static void refused_at_first(void *argument)
@@ -35,6 +37,47 @@ static void refused_at_first_test(void **state)
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     in_child(refused_at_first, (void *)(uintptr_t)&kinds[i]);
 }
+
+/* Whatever is left of the manager's own memory goes first, so no bin can have a record of it. */
+static void use_up_metadata(void)
+{
+  for (size_t size = 64 << 10; size >= METADATA_ALIGNMENT; size /= 2)
+    while (metadata_take(size, METADATA_ALIGNMENT)) {}
+}
+
+/* A first request of a class is served from free units, also if the system has no memory for the record of its bin. */
+static void new_classes_in_free_units(void *argument)
+{
+  enum { LARGE = 16 };
+  void *blocks[CLASS_COUNT], *large[LARGE];
+  pool_stats_t before, after;
+  (void)argument;
+  os_fake_heal();
+  for (size_t i = 0; i < LARGE; i++)
+    must(large[i] = pool_alloc(MIB));
+  for (size_t i = 0; i < LARGE; i++)
+    pool_free(large[i]);
+  os_fake.fail_kinds = UINT32_MAX;
+  use_up_metadata();
+  must(pool_heap_stats(pool_heap_default(), &before));
+  for (unsigned c = 1; c < CLASS_COUNT; c++) {
+    errno = 0;
+    blocks[c] = pool_calloc(1, size_class_size(c));
+    must(blocks[c] && !errno && pool_usable_size(blocks[c]) == size_class_size(c));
+  }
+  must(pool_heap_stats(pool_heap_default(), &after) && after.metadata_bytes >= before.metadata_bytes + UNIT);
+  must(after.held_bytes == after.live_bytes + after.cached_bytes + after.idle_bytes + after.metadata_bytes);
+  must(!pool_in_use(default_heap.bins[CLASS_LAST]) && !pool_heap_of(default_heap.bins[CLASS_LAST]));
+  os_fake_heal(); /* a check needs memory */
+  must(check_everything());
+  for (unsigned c = 1; c < CLASS_COUNT; c++)
+    pool_free(blocks[c]);
+  pool_trim(0);
+  must(check_everything());
+  must(default_heap.budget.held == default_heap.record_bytes + default_heap.record_run_bytes);
+}
+
+IN_CHILD(new_classes_in_free_units)
 
 static void *come_up(void *argument)
 {
@@ -109,9 +152,8 @@ IN_CHILD(started_while_due)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(refused_at_first_test),
-    cmocka_unit_test(all_at_once_test),
-    cmocka_unit_test(without_a_thread_test),
+    cmocka_unit_test(refused_at_first_test),  cmocka_unit_test(new_classes_in_free_units_test),
+    cmocka_unit_test(all_at_once_test),       cmocka_unit_test(without_a_thread_test),
     cmocka_unit_test(started_while_due_test),
   };
   return cmocka_run_group_tests_name("startup", tests, NULL, NULL);
