@@ -73,9 +73,12 @@ void *heap_take_record_outside(heap_t *heap, size_t size)
 void *heap_take_record(heap_t *heap, size_t size)
 {
   size = round_up(size, METADATA_ALIGNMENT);
-  bool fits = size <= (size_t)(heap->records_end - heap->records);
-  void *record = heap_is_guest(heap) || fits ? NULL : heap_take_record_outside(heap, size);
-  return record || !(heap_is_guest(heap) || heap_is_default(heap) || fits) ? record : take_record_in_run(heap, size);
+  if (!heap_is_guest(heap) && size > (size_t)(heap->records_end - heap->records)) {
+    void *record = heap_take_record_outside(heap, size);
+    if (record || !heap_is_default(heap))
+      return record;
+  }
+  return take_record_in_run(heap, size);
 }
 
 /* Records of a guest, and those paid for at creation, last as long as the heap. */
