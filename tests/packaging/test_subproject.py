@@ -10,14 +10,24 @@ import sandbox
 from sandbox import TOLD_VERSION, WORKS, needs, run
 
 
+MALLOC_FIRST = """project('parent', 'c')
+executable('silent', 'silent.c', dependencies: dependency('tidepool-malloc'))
+"""
+
+
 class Parent(sandbox.Folder):
-    def parent(self, *options):
-        """Configures and builds a parent; returns its build folder."""
+    def source_beside(self, parent):
+        sandbox.with_source(parent / "subprojects/tidepool")
+
+    def parent(self, *options, text=None):
+        """Configures and builds a parent, or one of another text; returns its build folder."""
         parent, build = self.folder / "parent", self.folder / "build"
         shutil.copytree(sandbox.HERE / "parents/meson", parent)
         for name in ("program.c", "silent.c"):
             shutil.copy(sandbox.HERE / name, parent / name)
-        sandbox.with_source(parent / "subprojects/tidepool")
+        if text:
+            (parent / "meson.build").write_text(text)
+        self.source_beside(parent)
         # Not one that the machine has.
         run("meson", "setup", build, parent, "--prefix=/usr/local", "-Doptimization=0", "--force-fallback-for=tidepool",
             *options, folder=self.folder)
@@ -49,6 +59,31 @@ class Subproject(Parent):
         build = self.parent("-Dwith_debug=true")
         self.assertEqual(self.files(build, "*.so*"), [])
         self.assertEqual(sandbox.site_of_leak(build / "program_debug", self.folder), "main")
+
+
+@needs("meson", "ninja", "xz")
+class Wrapped(Parent):
+    """By the wrap, which says whose dependencies these are: without the folder that meson looks for by itself."""
+
+    def source_beside(self, parent):
+        wrap, name = sandbox.SOURCE / "tools/packaging/tidepool.wrap", f"tidepool-{sandbox.VERSION}"
+        files = parent / "subprojects/packagefiles"
+        files.mkdir(parents=True)
+        shutil.copy(wrap, parent / "subprojects")
+        sandbox.with_source(self.folder / name)
+        shutil.make_archive(files / name, "xztar", root_dir=self.folder, base_dir=name)
+        shutil.rmtree(self.folder / name)
+
+    def test_all_libraries(self):
+        build = self.parent("-Dwith_malloc=true", "-Dwith_debug=true")
+        self.assertEqual(run(build / "program", folder=self.folder), WORKS)
+        self.assertEqual(run(build / "silent", folder=self.folder, TIDEPOOL_OPTIONS="version"), TOLD_VERSION)
+        self.assertEqual(sandbox.site_of_leak(build / "program_debug", self.folder), "main")
+
+    def test_any_library_first(self):
+        """The name of the wrap is not that of the dependency."""
+        build = self.parent(text=MALLOC_FIRST)
+        self.assertEqual(run(build / "silent", folder=self.folder, TIDEPOOL_OPTIONS="version"), TOLD_VERSION)
 
 
 @needs("meson", "ninja")

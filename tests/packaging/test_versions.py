@@ -30,6 +30,7 @@ class Versions(unittest.TestCase):
             "debian/changelog": r"^tidepool \(([^)-]*)",
             "tools/packaging/tidepool.spec": r"^Version: +(\S+)$",
             "tools/packaging/vcpkg/tidepool/vcpkg.json": r'"version-semver": "(.*)"',
+            "tools/packaging/tidepool.wrap": r"^directory = tidepool-(.*)$",
         }.items():
             with self.subTest(path):
                 self.assertEqual(first(pattern, SOURCE / path), VERSION)
