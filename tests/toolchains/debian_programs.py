@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Debian's programs for another machine, with the malloc library of a build preloaded: apt-get fetches them into a folder
-with lists of its own, and they are unpacked there."""
+"""Debian's programs for another machine, with the malloc library of a build preloaded."""
 
-import os
 import pathlib
 import subprocess
+
+from debian_packages import Archive
 
 PACKAGES = ("libc6", "libgcc-s1", "libstdc++6", "dash", "bash", "coreutils", "sed", "grep", "libselinux1", "libpcre2-8-0",
             "libacl1", "libattr1", "libgmp10", "libtinfo6", "python3.11-minimal", "libpython3.11-minimal",
             "libpython3.11-stdlib", "zlib1g", "libexpat1", "sqlite3", "libsqlite3-0", "libreadline8", "perl-base", "libcrypt1")
-KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
-LIST = f"deb [arch={{architecture}} signed-by={KEYS}] http://deb.debian.org/debian bookworm main\n"
 THREADS_AND_FORK = """
 import json, os, threading
 def work():
@@ -43,23 +41,9 @@ ENDS_BY_ITSELF = ("bash", "python3", "sqlite3", "perl")   # with what is to be d
 
 def fetched(architecture, folder):
     """The folder with the programs; None if they cannot be had."""
-    apt, root = folder / "apt", folder / "root"
-    for part in ("lists/partial", "cache/archives/partial"):
-        (apt / part).mkdir(parents=True)
+    root = folder / "root"
     root.mkdir()
-    (apt / "list").write_text(LIST.format(architecture=architecture))
-    options = {"Dir::Etc::sourcelist": apt / "list", "Dir::Etc::sourceparts": "-", "Dir::State::lists": apt / "lists",
-               "Dir::Cache": apt / "cache", "Dir::State::status": "/dev/null", "APT::Architecture": architecture,
-               "APT::Architectures::": architecture}
-    if os.geteuid() == 0:
-        options["APT::Sandbox::User"] = "root"
-    command = ["apt-get", "-qq", *(word for name, value in options.items() for word in ("-o", f"{name}={value}"))]
-    for step in (["update"], ["download", *PACKAGES]):
-        if subprocess.run([*command, *step], cwd=apt, capture_output=True, check=False).returncode:
-            return None
-    for package in sorted(apt.glob("*.deb")):
-        subprocess.run(["dpkg-deb", "-x", package, root], check=True)
-    return root
+    return root if Archive(architecture, folder).unpack(root, *PACKAGES) else None
 
 
 def failures(root, library, way, environment):

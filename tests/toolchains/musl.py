@@ -2,55 +2,127 @@
 """Builds the library for another C library, musl, and runs programs and unit tests with it. Debian's musl comes without cmocka
 and without the headers of the kernel: a small cmocka is in the folder musl, and tests that need such headers get the system's.
 
-usage: musl.py SOURCE-ROOT programs | tests
+usage: musl.py SOURCE-ROOT programs | tests [arm64]
 
 `programs` links a program with each of the libraries, static and shared, and runs the unit tests of os/. `tests` runs
-the whole suite unit. All unit tests are linked statically. Exit status 77: something that is needed is not installed."""
+the whole suite unit. All unit tests are linked statically. For arm64, Debian's cross compiler gets musl's headers and libraries
+from Debian's package for arm64, and qemu runs the programs, as in machines.py. Exit status 77: something that is needed is not
+installed."""
 
+import dataclasses
 import pathlib
-import subprocess
+import shutil
 import sys
 import tempfile
 
+import machines
 from builds import HERE, cmocka_package, counts_of, need, run, skip
+from debian_packages import Archive
 
-NEEDED = ("musl-gcc", "meson", "ninja", "pkg-config", "ar", "objcopy", "nm", "readelf")
+NEEDED = ("meson", "ninja", "pkg-config", "ar", "objcopy", "nm", "readelf")
 # Nothing of glibc's may be found: no package of its, and no C++.
-NATIVE_FILE = """[binaries]
-c = 'musl-gcc'
+FILE = """[binaries]
+c = '{compiler}'
 cpp = 'false'
 cmake = 'false'
+"""
+MUSL_ARM64 = "aarch64-linux-musl"
+# What Debian's musl-gcc adds to a compiler of glibc's. The loader is that of the folder, so nothing need be installed.
+SPECS = """%rename cpp_options old_cpp_options
+
+*cpp_options:
+-nostdinc -isystem {musl}/include/{name} -isystem include%s %(old_cpp_options)
+
+*cc1:
+%(cc1_cpu) -nostdinc -isystem {musl}/include/{name} -isystem include%s
+
+*link_libgcc:
+-L{musl}/lib/{name} -L .%s
+
+*libgcc:
+libgcc.a%s %:if-exists(libgcc_eh.a%s)
+
+*startfile:
+%{{!shared: {musl}/lib/{name}/Scrt1.o}} {musl}/lib/{name}/crti.o crtbeginS.o%s
+
+*endfile:
+crtendS.o%s {musl}/lib/{name}/crtn.o
+
+*link:
+-dynamic-linker {musl}/lib/{name}/libc.so -nostdlib %{{shared:-shared}} %{{static:-static}} %{{rdynamic:-export-dynamic}}
+
+*esp_link:
+
+*esp_options:
+*esp_cpp_options:
 """
 SYSTEM_TESTS = ["unix", "linux_mappings", "linux_threads", "window"]
 LIBRARIES = ["src/tidepool:shared_library", "src/tidepool-malloc:shared_library", "src/libtidepool.a",
              "src/libtidepool-malloc.a"]   # not those for debugging
 
 
-def headers_of_the_kernel(folder):
+@dataclasses.dataclass(frozen=True)
+class Target:
+    compiler: str = "musl-gcc"
+    headers: tuple[str, ...] = ("/usr/include",)   # the kernel's are in one of these, or beside it
+    files: tuple = ("--native-file", "musl.ini")
+    way: tuple = ()           # in front of a command that starts programs of the machine
+    nm: str = "nm"
+    environment: dict = dataclasses.field(default_factory=dict)
+
+
+def this_machine():
+    need("musl-gcc")
+    multiarch = run("gcc", "-print-multiarch", folder="/").strip()
+    return Target(headers=("/usr/include", f"/usr/include/{multiarch}"))
+
+
+def arm64(folder):
+    """A compiler in the folder. The atomic functions of a libgcc for glibc ask glibc for the processor."""
+    machine = machines.MACHINES["arm64"]
+    need(f"{machine.tools}gcc", "dpkg-deb")
+    emulator = machines.emulator_of(machine) or skip("a static qemu-aarch64 (qemu-user-static)")
+    way = machines.way_in(machine, emulator, folder) or skip("namespaces")
+    root, compiler = folder / "musl", folder / "musl-gcc"
+    root.mkdir()
+    if not Archive("arm64", folder).unpack(root, "musl", "musl-dev"):
+        skip("musl-dev for arm64, which cannot be fetched")
+    shutil.copy(root / f"lib/{MUSL_ARM64}/libc.so", root / f"usr/lib/{MUSL_ARM64}")   # as where /lib is /usr/lib
+    (folder / "specs").write_text(SPECS.format(musl=root / "usr", name=MUSL_ARM64))
+    compiler.write_text(f'#!/bin/sh\nexec {machine.tools}gcc -mno-outline-atomics "$@" -specs {folder / "specs"}\n')
+    compiler.chmod(0o755)
+    left_out = machines.LEFT_OUT | (machines.LEFT_OUT_BEFORE_8_1 if machines.version_of(emulator) < (8, 1) else {})
+    return Target(compiler=str(compiler), headers=(f"/usr/{machine.tools.rstrip('-')}/include",), way=tuple(way),
+                  nm=f"{machine.tools}nm", files=("--cross-file", HERE / "machines/arm64.ini", "--cross-file", "musl.ini"),
+                  environment=machines.surroundings(machine, left_out))
+
+
+def headers_of_the_kernel(target, folder):
     """Linux's, which every C library can do with, without the C library's that lie beside them. None: not installed."""
-    machine = subprocess.run(["gcc", "-print-multiarch"], capture_output=True, text=True, check=False).stdout.strip()
     kernel = folder / "kernel"
     kernel.mkdir()
-    for name, places in (("linux", [""]), ("asm-generic", [""]), ("asm", ["", machine])):
-        found = [path for path in (pathlib.Path("/usr/include", place, name) for place in places) if path.is_dir()]
+    for name in ("linux", "asm-generic", "asm"):
+        found = [path for path in (pathlib.Path(place, name) for place in target.headers) if path.is_dir()]
         if not found:
             return None
         (kernel / name).symlink_to(found[-1])
     return kernel
 
 
-def configure(root, folder, kernel):
+def configure(target, root, folder, kernel):
     """A build directory in which the one package is the small cmocka."""
-    packages = cmocka_package(folder, "musl-gcc", flags=f"-isystem {kernel}", static="-static ")
+    packages = cmocka_package(folder, target.compiler, flags=f"-isystem {kernel}", static="-static ")
     build = folder / "build"
-    (folder / "musl.ini").write_text(NATIVE_FILE)
+    properties = f"[properties]\npkg_config_libdir = '{packages}'\nneeds_exe_wrapper = false\n" if target.way else ""
+    (folder / "musl.ini").write_text(FILE.format(compiler=target.compiler) + properties)
     options = ["-Dtests=true", "-Dwerror=true"]
-    run("meson", "setup", build, root, "--native-file", "musl.ini", *options, folder=folder, PKG_CONFIG_LIBDIR=packages)
+    run(*target.way, "meson", "setup", build, root, *target.files, *options, folder=folder, PKG_CONFIG_LIBDIR=packages,
+        **target.environment)
     return build
 
 
-def names_of(library, *options):
-    lines = run("nm", "--defined-only", "--extern-only", *options, library, folder="/").splitlines()
+def names_of(target, library, *options):
+    lines = run(target.nm, "--defined-only", "--extern-only", *options, library, folder="/").splitlines()
     return {line.split()[-1] for line in lines if len(line.split()) == 3}
 
 
@@ -67,57 +139,59 @@ def check_is_static(program):
         sys.exit(f"{program} is not static")
 
 
-def run_with_our_malloc(program, **environment):
+def run_with_our_malloc(target, program, *variables):
     """The library's figures at the end tell whose malloc the program had."""
-    said = run(program, folder="/", TIDEPOOL_OPTIONS="stats=exit", **environment)
+    said = run(*target.way, "env", *variables, "TIDEPOOL_OPTIONS=stats=exit", program, folder="/", **target.environment)
     if '"name":"default"' not in said:
         sys.exit(f"{program} had another malloc than tidepool's; it said: {said}")
 
 
-def run_programs(root, build):
+def run_programs(target, root, build):
     run("meson", "compile", *LIBRARIES, folder=build)
-    source, compiler = build / "src", ["musl-gcc", "-std=gnu17", "-Wall", "-Wextra", "-Werror", "-pthread"]
-    archive = source / "libtidepool-malloc.a"
-    check_names(names_of(archive), names_of(source / "libtidepool-malloc.so", "-D"))
+    source, compiler = build / "src", [target.compiler, "-std=gnu17", "-Wall", "-Wextra", "-Werror", "-pthread"]
+    archive, shared = source / "libtidepool-malloc.a", source / "libtidepool-malloc.so"
+    check_names(names_of(target, archive), names_of(target, shared, "-D"))
     program = [*compiler, "-I", root / "include", HERE / "program.c"]
     run(*program, "-static", "-o", "static", source / "libtidepool.a", folder=build)
     run(*program, "-o", "shared", source / "libtidepool.so", f"-Wl,-rpath,{source}", folder=build)
     allocates = [*compiler, "-fno-builtin", HERE / "musl/malloc.c"]
     run(*allocates, "-static", "-o", "malloc-static", archive, folder=build)
     run(*allocates, "-o", "malloc-of-musl", folder=build)
-    run(build / "shared", folder=build)
-    run(build / "static", folder=build)
-    run_with_our_malloc(build / "malloc-of-musl", LD_PRELOAD=source / "libtidepool-malloc.so")
-    run_with_our_malloc(build / "malloc-static")
+    run(*target.way, build / "shared", folder=build, **target.environment)
+    run(*target.way, build / "static", folder=build, **target.environment)
+    run_with_our_malloc(target, build / "malloc-of-musl", f"LD_PRELOAD={shared}")
+    run_with_our_malloc(target, build / "malloc-static")
     check_is_static(build / "static")
     check_is_static(build / "malloc-static")
-    return f"4 programs, {run_units(build, *SYSTEM_TESTS)}"
+    return f"4 programs, {run_units(target, build, *SYSTEM_TESTS)}"
 
 
-def run_tests(_, build):
+def run_tests(target, _, build):
     """All units but the adapters, whose libraries are glibc's."""
-    return run_units(build, "--suite", "unit", "--no-suite", "adapters")
+    return run_units(target, build, "--suite", "unit", "--no-suite", "adapters")
 
 
-def run_units(build, *which):
+def run_units(target, build, *which):
     """Meson builds what it runs. Each program is static, because its cmocka asks for that."""
-    said = run("meson", "test", "--print-errorlogs", "--timeout-multiplier", "10", *which, folder=build)
+    said = run(*target.way, "meson", "test", "--print-errorlogs", "--timeout-multiplier", "10", *which, folder=build,
+               **target.environment)
     check_is_static(build / "tests/unit/test_unix")
     return counts_of(said)
 
 
 def main():
-    if len(sys.argv) != 3 or sys.argv[2] not in ("programs", "tests"):
+    if len(sys.argv) not in (3, 4) or sys.argv[2] not in ("programs", "tests") or sys.argv[3:] not in ([], ["arm64"]):
         sys.exit(__doc__)
     need(*NEEDED)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        kernel = headers_of_the_kernel(folder)
+        target = arm64(folder) if sys.argv[3:] else this_machine()
+        kernel = headers_of_the_kernel(target, folder)
         if not kernel:
             skip("the headers of the kernel")
         root = pathlib.Path(sys.argv[1]).resolve()
-        build = configure(root, folder, kernel)
-        print({"programs": run_programs, "tests": run_tests}[sys.argv[2]](root, build))
+        build = configure(target, root, folder, kernel)
+        print({"programs": run_programs, "tests": run_tests}[sys.argv[2]](target, root, build))
     return 0
 
 
