@@ -30,9 +30,11 @@ static bool in_a_thread(void *(*work)(void *))
   return pthread_create(&thread, NULL, work, keys) == 0 && pthread_join(thread, NULL) == 0;
 }
 
-/* Nothing here allocates. */
+/* Nothing here allocates. An emulator's own memory would count. */
 static size_t resident_bytes(void)
 {
+  if (getenv("EMULATED"))
+    return 0;
   char text[100] = "";
   int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
   ssize_t length = file < 0 ? -1 : read(file, text, sizeof text - 1);
