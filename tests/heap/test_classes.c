@@ -47,7 +47,7 @@ static void try_own_classes(pool_heap_options_t options)
   expect_size(heap, 1024, 1024);
   expect_size(heap, 1025, 24576);
   expect_size(heap, 100000, 256 << 10);
-  expect_size(heap, 300 << 10, 300 << 10);
+  expect_size(heap, 320 << 10, 320 << 10);
   void *block = pool_heap_alloc(heap, 20);
   pattern_write(block, 20, 1);
   assert_non_null(block = pool_heap_realloc(heap, block, 1000));

@@ -54,9 +54,18 @@ static size_t held_to_live(size_t size, survivors_t which, size_t most)
   return ratio; /* and nothing is freed: the process ends */
 }
 
+/* Pages longer than 4 KiB add half of one at either end of a scattered block, and a large block is whole pages. */
+static size_t for_longer_pages(size_t size, survivors_t which)
+{
+  enum { LARGE = 32 << 10 };
+  size_t longer = (size_t)sysconf(_SC_PAGESIZE) - 4096;
+  return which == SCATTERED || size > LARGE ? 100 * longer / size : 0;
+}
+
 /* In a process of its own: what an earlier phase used again would be kept for the next. */
 static void at_most(size_t size, survivors_t which, size_t most)
 {
+  most += for_longer_pages(size, which);
   pid_t child = fork();
   assert_int_not_equal(child, -1);
   if (!child) {

@@ -17,6 +17,12 @@
 
 os_fake_t os_fake = {.refuse = true, .page_size = 4096, .memory_limit = SIZE_MAX, .now_ms = 1000, .processors = 2};
 
+/* Its memory is real, so its pages are no shorter than the real ones. */
+__attribute__((constructor)) static void choose_page_size(void)
+{
+  os_fake.page_size = max_size(os_fake.page_size, (size_t)sysconf(_SC_PAGESIZE));
+}
+
 void os_fake_heal(void)
 {
   os_fake.refuse = false;
