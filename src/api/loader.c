@@ -60,7 +60,8 @@ int __register_atfork(handler_fn *prepare, handler_fn *parent, handler_fn *child
  * The loader identifies the caller by the return address and uses its run path and namespace. So dlopen() here jumps to the
  * loader's own instead of calling it. It does not exist where the compiler may be unable to jump, nor in a static program. */
 
-#if defined __GLIBC__ && (defined __x86_64__ || defined __i386__ || defined __aarch64__ || defined __arm__ || defined __riscv)
+#if defined __GLIBC__ && \
+  (defined __x86_64__ || defined __i386__ || defined __aarch64__ || defined __arm__ || defined __riscv || defined __s390x__)
 
 #define EXPORT __attribute__((visibility("default")))
 #if __has_attribute(musttail)

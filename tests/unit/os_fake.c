@@ -195,8 +195,7 @@ os_mapped_t os_remap_to(void *from, size_t size, void *to, size_t new_size)
 
 void os_guard(void *address, size_t size) { mprotect(address, size, PROT_NONE); }
 
-/* As linux.c has it, without what sanitizers and emulators need. */
-/* Close enough to what is mapped for the thread sanitizer, as in linux.c. */
+/* Close enough to what is mapped for the thread sanitizer, as in window.c. Where that is low (qemu), the window is above it. */
 char *os_window(unsigned attempt, size_t *size)
 {
   enum { SLOTS = ADDRESS_BITS == 64 ? 256 : 40, AWAY = ADDRESS_BITS == 64 ? 40 : 4 };
@@ -206,7 +205,8 @@ char *os_window(unsigned attempt, size_t *size)
     return NULL;
   munmap(probe, os_fake.page_size);
   *size = SLOTS * OS_WINDOW_ALIGNMENT;
-  return (char *)round_down((uintptr_t)probe - (SLOTS + AWAY + turn++ % 8) * OS_WINDOW_ALIGNMENT, OS_WINDOW_ALIGNMENT);
+  uintptr_t away = (AWAY + turn++ % 8) * OS_WINDOW_ALIGNMENT, below = *size + away, at = (uintptr_t)probe;
+  return (char *)round_down(at > below ? at - below : at + away, OS_WINDOW_ALIGNMENT);
 }
 
 void os_wish_huge_pages(void *address, size_t size, bool wanted)
