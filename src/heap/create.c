@@ -373,6 +373,9 @@ heap_t *heap_create(const pool_heap_options_t *options)
   /* The manager comes up now even for a heap in the caller's memory, which makes no system calls later. */
   if (!manager_ready() && !o->memory)
     return no_memory();
+  /* A thread that had its record later would fault it in by a call with the heap (region_prepare()). */
+  if (o->flags & HEAP_REAL_TIME && manager_is_up())
+    thread_current();
   heap_t *heap = unlikely(blocks_are_malloced | settings.all) ? create_unasked(o) : create(o);
   if (heap)
     POOL_PROBE3(tidepool, heap_create, heap, heap->name, o->budget);

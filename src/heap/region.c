@@ -228,10 +228,12 @@ static bool each_piece(heap_t *heap, piece_fn *act)
                      each_page(arena->long_bitmaps, (size_t)(arena->long_bitmaps_end - (char *)arena->long_bitmaps), act)));
 }
 
-/* The calling thread's slot is read as the fast paths read it: its page may be one that the thread has not used yet. */
+/* The calling thread's slot is read as the fast paths read it: its page may be one that the thread has not used yet. Another
+ * thread may empty the slot meanwhile. */
 bool region_prepare(heap_t *heap, const pool_heap_options_t *o)
 {
-  (void)*(struct pool_heap *const volatile *)&thread_self->heap_at[cache_slot_of(heap)];
+  struct pool_heap *const volatile *slot = &thread_self->heap_at[cache_slot_of(heap)];
+  (void)__atomic_load_n(slot, __ATOMIC_RELAXED);
   if (o->flags & POOL_HEAP_PREFAULT && !each_piece(heap, os_prefault))
     return false;
   heap->region.locked = o->flags & POOL_HEAP_LOCK_MEMORY;

@@ -223,6 +223,41 @@ static void walk_beside_others(void **state)
   assert_true(check_everything());
 }
 
+/* ---- heaps for real time ---- */
+
+static pool_heap_t *many[64];
+static pthread_barrier_t used;
+
+/* Whoever creates such a heap reads a slot of its own record, which another thread empties with the heap that was in it. */
+static void prefault_or_destroy(size_t index, void *unused)
+{
+  const pool_heap_options_t real_time = {.reserve = 1 << 16, .flags = POOL_HEAP_PREFAULT};
+  (void)unused;
+  for (size_t round = 0; round < 10; round++) {
+    for (size_t i = 0; i < COUNT_OF(many) && index == 0; i++)
+      must(many[i] = pool_heap_create(NULL));
+    pthread_barrier_wait(&used);
+    for (size_t i = 0; i < COUNT_OF(many) && index; i++)
+      pool_heap_free(many[i], pool_heap_alloc(many[i], 32));
+    pthread_barrier_wait(&used);
+    for (size_t i = 0; i < COUNT_OF(many); i++) {
+      pool_heap_t *heap = index ? pool_heap_create(&real_time) : many[i];
+      must(heap);
+      pool_heap_destroy(heap);
+    }
+    pthread_barrier_wait(&used);
+  }
+}
+
+static void prefaulted_beside_ends(void **state)
+{
+  (void)state;
+  pthread_barrier_init(&used, NULL, 3);
+  run_threads(3, prefault_or_destroy, NULL);
+  pthread_barrier_destroy(&used);
+  assert_true(check_everything());
+}
+
 int main(void)
 {
   must(pool_option_set("purge_delay_ms", "1"));
@@ -230,6 +265,7 @@ int main(void)
     cmocka_unit_test(threads_and_heaps_end),
     cmocka_unit_test(single_thread_heap_beside_others),
     cmocka_unit_test(walk_beside_others),
+    cmocka_unit_test(prefaulted_beside_ends),
   };
   return cmocka_run_group_tests_name("races", tests, NULL, NULL);
 }

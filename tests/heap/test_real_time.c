@@ -104,6 +104,8 @@ static void count_faults(void *argument)
                before_it = {.options = {.reserve = RESERVE, .flags = plan->options.flags & POOL_HEAP_SINGLE_THREAD}};
   steps(new_heap(&before_it), 1);
   pool_heap_t *heap = new_heap(plan);
+  if (plan->options.flags & POOL_HEAP_PREFAULT)
+    pool_free(pool_alloc(1)); /* the default heap has not been used by this thread before */
   long before = faults();
   steps(heap, 1);
   long count = faults() - before;
