@@ -195,12 +195,23 @@ enum { GETCPU_IS_NO_SYSTEM_CALL = true };
 enum { GETCPU_IS_NO_SYSTEM_CALL = false };
 #endif
 
-#if __has_builtin(__builtin_thread_pointer)
-static bool has_rseq(void) { return &__rseq_offset && &__rseq_size && __rseq_size; }
-static unsigned rseq_at(size_t offset)
+/* gcc 12 says that it has the builtin for ppc64 too, and then refuses it. */
+#if defined __powerpc64__
+#define HAS_THREAD_POINTER
+static const char *thread_pointer(void)
 {
-  return *(const volatile uint32_t *)((const char *)__builtin_thread_pointer() + __rseq_offset + offset);
+  const char *pointer;
+  __asm__("mr %0,13" : "=r"(pointer));
+  return pointer;
 }
+#elif __has_builtin(__builtin_thread_pointer)
+#define HAS_THREAD_POINTER
+static const char *thread_pointer(void) { return __builtin_thread_pointer(); }
+#endif
+
+#ifdef HAS_THREAD_POINTER
+static bool has_rseq(void) { return &__rseq_offset && &__rseq_size && __rseq_size; }
+static unsigned rseq_at(size_t offset) { return *(const volatile uint32_t *)(thread_pointer() + __rseq_offset + offset); }
 #else
 static bool has_rseq(void) { return false; }
 static unsigned rseq_at(size_t offset) { return (void)offset, 0; }
