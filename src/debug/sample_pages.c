@@ -46,7 +46,7 @@ static size_t maps_bytes(size_t pages)
 static bool begin_pages(void)
 {
   size_t bytes = (size_t)1 << BYTES_LOG2;
-  char *start = os_reserve_share(&bytes, SHARE_OF_LIMIT, OPENED);
+  char *start = os_reserve_share(&bytes, SHARE_OF_LIMIT, 2 * OPENED); /* the first step begins at the second page */
   size_t pages = start ? min_size(bytes / os_page_size(), SPAN_BITS_MOST) : 0;
   word_t *maps = pages / WORD_BITS ? os_map(round_up(maps_bytes(pages), os_page_size()), os_page_size()) : NULL;
   if (!maps) {

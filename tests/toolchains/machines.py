@@ -149,7 +149,7 @@ def way_in(machine, emulator, folder):
 def configure(root, folder, name, way):
     """A build directory in which the one package is the small cmocka."""
     machine, build = MACHINES[name], folder / "build"
-    packages = cmocka_package(folder, f"{machine.tools}gcc", static="" if machine.emulator else "-static ")
+    packages = cmocka_package(folder, f"{machine.tools}gcc")
     wrapped = "true" if machine.emulator and not way else "false"
     (folder / "run.ini").write_text(OF_RUN.format(packages=packages, wrapped=wrapped))
     files = ["--cross-file", HERE / "machines" / f"{name}.ini", "--cross-file", "run.ini"]

@@ -28,9 +28,10 @@ static void resized_by_the_clock(void *argument)
 {
   (void)argument;
   manager_up();
-  void *freed = pool_alloc(64 * MIB), *resized = pool_alloc(2 * MIB);
+  size_t size = min_size(64 * MIB, space_longest_run() << UNIT_LOG2);
+  void *freed = pool_alloc(size), *resized = pool_alloc(2 * MIB);
   pool_free(freed);
-  must(space_of_process.dirty_units >= 64 * MIB / UNIT);
+  must(space_of_process.dirty_units >= size / UNIT);
   for (size_t i = 0; i < 200; i++) {
     os_fake.now_ms += 10;
     must((resized = pool_realloc(resized, (2 + i % 2) * MIB)) != NULL);

@@ -125,7 +125,7 @@ static void what_lies_in_pieces(void *argument)
     runs[at] = run;
     tick_whole(space, os_fake.now_ms += STEP_OF_CLOCK);
   }
-  must(space->purged_bytes <= (size_t)MOST_PURGED * UNIT);
+  must(space->purged_bytes / UNIT <= MOST_PURGED);
   for (size_t i = 0; i < BLOCKS; i++)
     if (runs[i])
       space_give(space, runs[i]);
@@ -231,10 +231,11 @@ static void a_tick_in_steps(void *argument)
   must(steps >= MANY / 2 / STEP_CALLS - 2 && space->purged_bytes == MANY / 2 * UNIT && space->dirty_units == GIVEN);
 }
 
-/* Where callers are rare, each gives back for the time since the last one did, but for half a second at most. */
+/* Where callers are rare, each gives back for the time since the last one did, but for half a second at most. With 32 bits the
+ * units are in arenas of 32 MiB, and the end of one counts as a call. */
 static void rare_callers(void *argument)
 {
-  enum { MANY = 4000 };
+  enum { MANY = 4000, ENDS_MOST = ADDRESS_BITS == 64 ? 0 : 4 };
   (void)argument;
   space_up();
   space_t *space = &space_of_process;
@@ -246,7 +247,8 @@ static void rare_callers(void *argument)
   for (size_t i = 0; i < sizeof since / sizeof *since; i++) {
     uint64_t before = purges();
     space_purge_step(space, step_budget_take(&budget, os_fake.now_ms += since[i]));
-    must(purges() - before == expected[i] * STEP_CALLS);
+    uint64_t calls = purges() - before;
+    must(calls <= expected[i] * STEP_CALLS && calls + ENDS_MOST >= expected[i] * STEP_CALLS);
   }
   check_space(space);
 }

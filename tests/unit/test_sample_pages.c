@@ -125,7 +125,7 @@ static void limited_late(void *unused)
   size_t bytes;
   (void)unused;
   os_fake_heal();
-  os_fake.reserved_most = 100 * MIB;
+  os_fake.reserved_most = ADDRESS_BITS == 64 ? 100 * MIB : 50 * MIB;
   must(sample_pages_take(os_fake.page_size, &zeroed) && zeroed);
   sample_pages_stretch(&bytes);
   must(bytes == 2 * MIB);
