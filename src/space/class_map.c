@@ -15,7 +15,8 @@ _Static_assert(2 * (size_t)MAP_PLANE <= MAP_SLOTS * SLOT && OS_WINDOW_ALIGNMENT 
 
 static size_t map_bytes(size_t slots) { return round_up(slots << (SLOT_LOG2 - UNIT_LOG2), os_page_size()); }
 
-/* How far each plane is mapped, in slots. The default plane is ahead if there was no memory for the other. */
+/* How far each plane is mapped, in slots. The default plane is ahead if there was no memory for the other. Figures read them
+ * without a lock. */
 static size_t default_slots, heap_slots;
 
 /* Each plane records how far it is mapped, so that the next attempt continues there: os_map_at() maps no address twice. */
@@ -24,7 +25,7 @@ static bool map_plane(char *plane, size_t *slots, size_t end)
   size_t from = map_bytes(*slots), to = map_bytes(max_size(end, *slots));
   bool mapped = to == from || os_map_at(plane + from, to - from) == OS_MAPPED;
   if (mapped)
-    *slots = max_size(end, *slots);
+    __atomic_store_n(slots, max_size(end, *slots), __ATOMIC_RELAXED);
   return mapped;
 }
 
@@ -66,7 +67,11 @@ bool window_init(void)
   return false;
 }
 
-size_t window_map_bytes(void) { return map_bytes(default_slots) + map_bytes(heap_slots); }
+size_t window_map_bytes(void)
+{
+  return map_bytes(__atomic_load_n(&default_slots, __ATOMIC_RELAXED)) +
+         map_bytes(__atomic_load_n(&heap_slots, __ATOMIC_RELAXED));
+}
 
 size_t window_slots_most(void) { return slots_most; }
 
