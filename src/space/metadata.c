@@ -278,7 +278,7 @@ static void empty_lists(void)
 static void *take_or_grow(size_t size, size_t alignment)
 {
   void *record = alignment == METADATA_ALIGNMENT ? take_listed(size) : NULL;
-  if (!record)
+  if (!record && by_address)
     record = take_piece(size, alignment);
   return record ? record : take_fresh(size, alignment);
 }

@@ -37,10 +37,10 @@ static size_t reserve_slots(size_t count, bool region)
 {
   size_t first = 0, most = slots_for(region);
   LOCKED(&space_slots_lock);
-  for (size_t i = 0; i < most && i < first + count; i++)
+  for (size_t i = 0, open = min_size(window_slots_open(), most); i < open && i < first + count; i++)
     if (__atomic_load_n(&space_slots[i], __ATOMIC_ACQUIRE)) /* a region that ends empties its slots without the lock */
       first = i + 1;
-  /* Slots beyond the open ones are free, so the search may end there. They are opened now. */
+  /* Slots beyond the open ones are free, and are opened now. */
   bool found = count <= most && first <= most - count && window_open(first + count);
   if (found)
     slots_set(first, count, SLOT_RESERVED);

@@ -89,7 +89,8 @@ static void of_nodes(void *argument)
   check_space(&space_of_process);
   /* There are no more: what is left in the arena of the other node serves. */
   space_give(&space_of_process, again);
-  for (size_t slot = 2; slot < SLOTS_MOST; slot++)
+  must(window_open(window_slots_most()));
+  for (size_t slot = 2; slot < window_slots_most(); slot++)
     slots_set(slot, 1, SLOT_RESERVED);
   os_fake.node = 7;
   run_t *far = take(&space_of_process, 8, 1);
