@@ -51,7 +51,11 @@ typedef enum option_all { ALL_CHECKED = 1 << 0, ALL_GUARDED = 1 << 1 } option_al
 
 typedef enum option_blocks { BLOCKS_BY_TOOL, BLOCKS_OWN, BLOCKS_OF_MALLOC } option_blocks_t;
 
+#ifdef TIDEPOOL_EMBEDDED
+static const options_t settings; /* firmware has no options */
+#else
 extern INTERNAL options_t settings;
+#endif
 
 /* Reads the environment, once. Unknown keys, invalid values, and options that need a debug library which is not there are
  * reported and ignored. */

@@ -137,10 +137,7 @@ static uintptr_t inverse_of_odd(uintptr_t odd)
   return inverse;
 }
 
-static bool wants_checks(const object_pool_options_t *o)
-{
-  return o->flags & OBJECT_POOL_CHECKED || (HAS_SYSTEM && settings.all);
-}
+static bool wants_checks(const object_pool_options_t *o) { return o->flags & OBJECT_POOL_CHECKED || settings.all; }
 
 /* A checked or watched pool counts as hooked even without hooks, because every get and put must see the object. */
 static bool wants_hooks(const object_pool_options_t *o)
@@ -299,7 +296,7 @@ void object_pool_destroy(object_pool_t *pool)
   uintptr_t here = (uintptr_t)__builtin_frame_address(0);
   if (pool->mark != OBJECT_POOL_MARK || (pool->ending && !was_left(pool, here)))
     misuse_no_live_pool(pool, "object_pool_destroy");
-  if (HAS_SYSTEM && unlikely(settings.leaks & LEAKS_AT_DESTROY) && !pool->ending)
+  if (unlikely(settings.leaks & LEAKS_AT_DESTROY) && !pool->ending)
     observer->destroy_pool(pool->name, pool->object_size, live_count(pool), pool->created_by);
   pool->ender = (const void *)&object_thread;
   pool->ender_frame = here;
