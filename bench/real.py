@@ -18,6 +18,7 @@ sys.dont_write_bytecode = True   # the source tree stays as it is
 
 import caches
 import command
+import more_programs
 import progress
 import real_programs
 import real_tables
@@ -31,6 +32,7 @@ PEERS = {results.BASELINE: "libc.so.6", "jemalloc": "libjemalloc.so.2", "mimallo
          "tcmalloc": "libtcmalloc_minimal.so.4"}
 FIGURES = ("clock", "user", "system", "faults", "peak", "mean")
 TIME_OVER = 1.1
+SKIPPED = 77   # by which meson counts a test as skipped
 
 
 class Session:
@@ -116,6 +118,7 @@ def arguments():
     parser = command.parser("Runs real programs with each allocator preloaded.", 10)
     parser.add_argument("--measure", metavar="PROGRAM", help="the program that measures one run")
     parser.add_argument("--tidepool", metavar="LIBRARY", help="libtidepool-malloc.so")
+    parser.add_argument("--more", action="store_true", help="the second set of programs instead")
     parser.add_argument("--only", metavar="NAMES", help="some of the programs, with commas between them")
     parser.add_argument("--warm", type=mebibytes, default=0, metavar="MIB",
                         help="before each run another process touches so many MiB of huge pages")
@@ -126,16 +129,20 @@ def arguments():
     return parser.parse_args()
 
 
-def chosen(only):
-    names = [program.name for program in real_programs.REAL_PROGRAMS]
+def chosen_set(options):
+    return more_programs if options.more else real_programs
+
+
+def chosen(programs, only):
+    names = [program.name for program in programs]
     wanted = only.split(",") if only else names
     unknown = [name for name in wanted if name not in names]
     if unknown:
         raise Failure(f"--only: no program {unknown[0]}; there are {', '.join(names)}")
-    found = [program for program in real_programs.REAL_PROGRAMS if program.name in wanted]
-    return ([program for program in found if real_programs.installed(program)],
-            [f"{program.name}: {program.binary} is not installed (Debian package {program.package})"
-             for program in found if not real_programs.installed(program)])
+    found = [program for program in programs if program.name in wanted]
+    return ([program for program in found if not real_programs.missing(program)],
+            [f"{program.name}: {binary} is not installed (Debian package {package})"
+             for program in found for binary, package in real_programs.missing(program)])
 
 
 def preloadable(path, folder):
@@ -153,14 +160,17 @@ def prepared(options, folder):
     given = command.given_libraries(options)
     libraries = {results.HERO: preloadable(options.tidepool, folder), **PEERS,
                  **{name: preloadable(path, folder) for name, path in given.items()}}
-    programs, missing = chosen(options.only)
+    programs, missing = chosen(chosen_set(options).REAL_PROGRAMS, options.only)
     measure = os.path.abspath(options.measure)
     absent = usable(measure, libraries, folder) + missing
     for line in absent:
         print(f"bench: {line}", file=sys.stderr)
+    if options.smoke and not programs:
+        sys.exit(SKIPPED)
     if results.HERO not in libraries or not programs:
         raise Failure("nothing can be measured")
-    real_programs.make_data(folder)
+    for make in chosen_set(options).DATA:
+        make(folder)
     return Session(measure, libraries, programs, options.minutes * 60, folder, options.warm), given, absent
 
 
@@ -205,7 +215,8 @@ def main():
     if options.markdown:
         return print(shown(read_results(options.markdown)))
     if options.missing_packages:
-        return print(*(program.package for program in real_programs.REAL_PROGRAMS if not real_programs.installed(program)))
+        lacking = (real_programs.missing(program) for program in chosen_set(options).REAL_PROGRAMS)
+        return print(*dict.fromkeys(package for parts in lacking for _, package in parts))
     if not options.measure or not options.tidepool:
         raise Failure("--measure and --tidepool are needed (tools/bench --programs gives them)")
     settle_environment()

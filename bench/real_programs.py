@@ -25,6 +25,7 @@ class RealProgram(NamedTuple):
     what: str
     command: Callable   # of the directory of the data: the arguments, and what else the environment has
     client: Callable = None   # of a server: sends it what it has to do, and ends it; all may take some times longer
+    needs: tuple = ()   # other programs that it or its client runs, each with its package
 
 
 def write(path, text):
@@ -186,19 +187,19 @@ def make_repository(folder):
 DATA = (make_text, make_json, make_xml, make_cpp, make_scripts, make_document, make_repository)
 
 
-def make_data(folder):
-    for make in DATA:
-        make(folder)
-
-
 # ---- programs ----
+
+def wait_until(ready, process, slower=1):
+    """Returns when a server is ready, has ended, or is stuck. Its client finds out which."""
+    deadline = time.monotonic() + STUCK_SECONDS * slower
+    while not ready() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+
 
 def load_redis(folder, process, slower=1):
     """Changes of strings and lists; the server is ended by its own command."""
     socket = os.path.join(folder, "redis.socket")
-    deadline = time.monotonic() + STUCK_SECONDS * slower
-    while not os.path.exists(socket) and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: os.path.exists(socket), process, slower)
     load = ["redis-benchmark", "-s", socket, "-q", "-P", "16", "-r", "100000", "-n", "150000"]
     try:
         for job in (["-d", "100", "-t", "set,incr"], ["-d", "700", "-t", "set,lpush"]):
@@ -258,5 +259,7 @@ REAL_PROGRAMS = [
 ]
 
 
-def installed(program):
-    return shutil.which(program.binary, path=PATH) is not None
+def missing(program):
+    """What of a program is not installed: binaries with their packages."""
+    parts = ((program.binary, program.package), *program.needs)
+    return [(binary, package) for binary, package in parts if shutil.which(binary, path=PATH) is None]

@@ -18,6 +18,7 @@ import unittest.mock
 import made_up   # finds bench/
 
 import command
+import more_programs
 import real
 import real_programs
 import real_tables
@@ -174,13 +175,15 @@ class Sessions(unittest.TestCase):
         self.assertTrue(os.path.samefile(given, path))
         self.assertEqual(real.preloadable("/x/y.so", self.folder.name), "/x/y.so")
 
-    def whole(self, *arguments, programs=("one", "two")):
+    def whole(self, *arguments, programs=("one", "two"), more=("three",)):
         """What real.py prints, and its complaints."""
-        listed = [program(name, "true" if name != "gone" else "no-such-binary") for name in programs]
+        listed, second = ([program(name, "true" if name != "gone" else "no-such-binary") for name in names]
+                          for names in (programs, more))
         given = ["real.py", "--out", self.folder.name, "--measure", str(self.measure), "--tidepool", "tidepool", "--minutes",
                  "0.001", *arguments]
         printed, said = io.StringIO(), io.StringIO()
         with unittest.mock.patch.multiple(real_programs, DATA=(), REAL_PROGRAMS=listed), \
+                unittest.mock.patch.multiple(more_programs, DATA=(), REAL_PROGRAMS=second), \
                 unittest.mock.patch.object(sys, "argv", given), unittest.mock.patch.dict(os.environ), \
                 contextlib.redirect_stdout(printed), contextlib.redirect_stderr(said):
             os.environ.pop("MALLOC_PERTURB_", None)   # meson's
@@ -225,6 +228,82 @@ class Sessions(unittest.TestCase):
 
     def test_packages_that_are_missing_are_listed(self):
         self.assertEqual(self.whole("--missing-packages", programs=("one", "gone"))[0], "package-of-gone\n")
+        self.assertEqual(self.whole("--more", "--missing-packages", more=("one", "gone"))[0], "package-of-gone\n")
+
+    def test_the_second_set_is_a_set_of_its_own(self):
+        printed, _ = self.whole("--more")
+        self.assertIn("| three |", printed)
+        self.assertNotIn("| one |", printed)
+        self.assertEqual(self.whole("--more", "--only", "one")[1], "--only: no program one; there are three")
+
+    def test_a_smoke_test_without_programs_counts_as_skipped(self):
+        with self.assertRaises(SystemExit) as ended:
+            self.whole("--smoke", programs=("gone",))
+        self.assertEqual(ended.exception.code, 77)
+
+
+class Programs(unittest.TestCase):
+    """The second set: its data, and how its servers end."""
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def fake(self, name, text):
+        """A program that notes its last argument."""
+        path = pathlib.Path(self.folder.name, name)
+        path.write_text(f'#!/bin/sh\nfor last; do :; done\necho "$last" >>{self.folder.name}/said\n{text}\n')
+        path.chmod(0o755)
+        return str(path)
+
+    def said(self):
+        return pathlib.Path(self.folder.name, "said").read_text().split()
+
+    def test_all_that_a_program_needs_is_missed(self):
+        lacking = program("one")._replace(needs=(("true", "x"), ("no-such-binary", "package-of-it")))
+        self.assertEqual(real_programs.missing(lacking), [("no-such-binary", "package-of-it")])
+
+    def test_names_are_unique_and_fit_a_list(self):
+        names = [program.name for module in (real_programs, more_programs) for program in module.REAL_PROGRAMS]
+        self.assertEqual(len(names), len(set(names)))
+        self.assertFalse([name for name in names if set(name) & set(", |")])
+
+    def test_data_is_the_same_each_time(self):
+        made = []
+        for name in "one", "two":
+            folder = pathlib.Path(self.folder.name, name)
+            folder.mkdir()
+            for make in more_programs.DATA:
+                if make is not more_programs.make_trees:   # twelve thousand files
+                    make(str(folder))
+            made.append({str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()})
+        self.assertEqual(*made)
+
+    def test_mariadb_is_ended_when_its_client_fails(self):
+        self.fake("mariadb", '[ "$last" = SHUTDOWN ] || exit 1')
+        pathlib.Path(self.folder.name, "work.sql").touch()
+        with unittest.mock.patch.object(more_programs, "PATH", f"{self.folder.name}:/bin"):
+            self.assertRaises(subprocess.CalledProcessError, more_programs.load_mariadb, self.folder.name, self.ended())
+        self.assertEqual(self.said()[-1], "SHUTDOWN")
+
+    def test_nginx_is_ended_when_requests_fail(self):
+        self.fake("ab", 'echo "Complete requests:      15\nFailed requests:        3"')
+        with unittest.mock.patch.multiple(more_programs, PATH=f"{self.folder.name}:/bin", NGINX=self.fake("nginx-program", "")):
+            more_programs.nginx_command(self.folder.name)
+            self.assertRaisesRegex(subprocess.SubprocessError, "failed requests of page0.html", more_programs.load_nginx,
+                                   self.folder.name, self.ended())
+        self.assertEqual(self.said()[-1], "quit")
+
+    def test_answers_of_nginx_have_to_be_pages(self):
+        for more, fails in ("Keep-Alive requests:    0\n", False), ("Non-2xx responses:      15\n", True):
+            self.fake("ab", f'echo "Complete requests:      15\nFailed requests:        0\n{more}"')
+            with unittest.mock.patch.object(more_programs, "PATH", f"{self.folder.name}:/bin"), \
+                    self.assertRaises(subprocess.SubprocessError) if fails else contextlib.nullcontext():
+                more_programs.get_pages(1, "x", 15, 60)
+
+    def ended(self):
+        process = subprocess.Popen(["/bin/true"])
+        process.wait()
+        return process
 
 
 class Commands(unittest.TestCase):
