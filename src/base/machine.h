@@ -32,6 +32,13 @@ enum {
 
 _Static_assert(sizeof(void *) * 8 == ADDRESS_BITS && sizeof(size_t) == sizeof(void *), "addresses and sizes have one length");
 
+/* On 32-bit ARM, the lowest bit of a function's or return address marks Thumb code. It is not part of the place. */
+#ifdef __arm__
+enum { CODE_ALIGNMENT = 2 };
+#else
+enum { CODE_ALIGNMENT = 1 };
+#endif
+
 /* A function that ends with a tail call keeps the return address of the program's call, which names the allocation site. A tail
  * call must not need more stack arguments than its caller has. 32-bit machines pass few arguments in registers; a function with
  * up to three gets them in registers on i386. */

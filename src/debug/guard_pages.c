@@ -225,7 +225,8 @@ static void say_fault(const void *address, os_access_t access, const void *instr
   const guard_area_place_t *place = area ? guard_area_place_at(area, address, true) : NULL;
   if (!place)
     return;
-  const void *behind = instruction ? (const char *)instruction + 1 : NULL; /* like a return address, which is behind its call */
+  const void *behind =
+    instruction ? (const char *)instruction + CODE_ALIGNMENT : NULL; /* like a return address, behind its call */
   warn_of_access(&(access_told_t){.access = word_of(access),
                                   .address = address,
                                   .block = place->block,

@@ -21,6 +21,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+static uintptr_t call_before(const void *address) { return round_down((uintptr_t)address, CODE_ALIGNMENT) - 1; }
+
 /* ---- mappings ---- */
 
 typedef struct mapping {
@@ -49,13 +51,13 @@ static bool parse_mapping(const char *line, uintptr_t address, mapping_t *mappin
   return true;
 }
 
-static bool find_mapping(const void *address, mapping_t *mapping)
+static bool find_mapping(uintptr_t address, mapping_t *mapping)
 {
   char line[LINE_SIZE];
   lines_t lines = {.file = open_file("/proc/self/maps")};
   bool found = false;
   while (lines.file >= 0 && !found && next_line(&lines, line, sizeof line))
-    found = parse_mapping(line, (uintptr_t)address, mapping);
+    found = parse_mapping(line, address, mapping);
   if (lines.file >= 0)
     close_file(lines.file);
   return found && mapping->path[0] == '/';
@@ -130,11 +132,13 @@ static bool linked_at(const image_t *image, uint64_t offset, size_t *address)
   return false;
 }
 
+static size_t start_of(const ElfW(Sym) * symbol) { return round_down((size_t)symbol->st_value, CODE_ALIGNMENT); }
+
 static bool is_function_around(const ElfW(Sym) * symbol, size_t address)
 {
   unsigned type = symbol->st_info & 15;
-  return (type == STT_FUNC || type == STT_GNU_IFUNC) && symbol->st_shndx != SHN_UNDEF && address >= symbol->st_value &&
-         address - symbol->st_value < symbol->st_size;
+  return (type == STT_FUNC || type == STT_GNU_IFUNC) && symbol->st_shndx != SHN_UNDEF && address >= start_of(symbol) &&
+         address - start_of(symbol) < symbol->st_size;
 }
 
 /* Prefers a global name if there are several. */
@@ -183,7 +187,7 @@ static void find_function(const image_t *image, place_t *place)
         continue;
       name += symbol->st_name;
       copy_name(place->function, name, length_of_function(name, (size_t)(names->sh_size - symbol->st_name)));
-      place->offset = place->module_address + 1 - (size_t)symbol->st_value;
+      place->offset = place->module_address + 1 - start_of(symbol);
       return;
     }
 }
@@ -217,14 +221,14 @@ static void look_up_place(place_t *place, image_t *image)
   place->function[0] = place->file[0] = 0;
   place->module = 0;
   place->has_lines = false;
-  const char *call = (const char *)((uintptr_t)place->address - 1);
+  uintptr_t call = call_before(place->address);
   if (!place->address || !find_mapping(call, &mapping))
     return;
   if (image->module != mapping.module) {
     image_close(image);
     image_open(image, &mapping);
   }
-  uint64_t offset = (uintptr_t)call - mapping.start + mapping.offset;
+  uint64_t offset = call - mapping.start + mapping.offset;
   copy_name(place->file, last_name(mapping.path), SIZE_MAX);
   place->module = mapping.module;
   place->offset = (size_t)offset + 1;
@@ -378,7 +382,7 @@ void places_find_lines(place_t *places, size_t count)
     place_t *same[PLACES_AT_ONCE];
     size_t found = 0;
     mapping_t mapping;
-    if (!places[i].has_lines || !find_mapping((const char *)((uintptr_t)places[i].address - 1), &mapping))
+    if (!places[i].has_lines || !find_mapping(call_before(places[i].address), &mapping))
       continue;
     for (size_t j = i; j < count && found < PLACES_AT_ONCE; j++)
       if (places[j].has_lines && places[j].module == places[i].module)

@@ -237,6 +237,13 @@ static void overruns_a_shortened_one(pool_heap_t *heap)
   pool_heap_free(full, block);
 }
 
+/* Where there are no stacks, one address would be the manager's own, and is not told. */
+#ifdef __arm__
+#define ALLOCATED_BY ""
+#else
+#define ALLOCATED_BY "allocated by "
+#endif
+
 static void says_what_it_was(void **state)
 {
   (void)state;
@@ -246,7 +253,7 @@ static void says_what_it_was(void **state)
     const char *words, *also;
   } cases[] = {
     {reads_freed, SIGSEGV, " at offset 7 of a block of 100 bytes of heap \"walls\"", "freed"},
-    {writes_past, SIGSEGV, " at offset 112 of a block of 112 bytes of heap \"walls\"", "allocated by "},
+    {writes_past, SIGSEGV, " at offset 112 of a block of 112 bytes of heap \"walls\"", ALLOCATED_BY},
     {writes_past_a_little, SIGABRT, "written past its end at offset 101 of a block of 100 bytes of heap \"walls\"", ""},
     {writes_in_front, SIGABRT, "written before its beginning at offset -300 of a block of 100 bytes of heap \"walls\"", ""},
     {frees_twice, SIGABRT, "freed twice: a block of 100 bytes of heap \"walls\"", ""},

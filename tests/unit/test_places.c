@@ -78,10 +78,10 @@ static void a_call_is_before_its_return(void **state)
   place_t place = {.address = (const char *)(uintptr_t)a_static_function};
   places_find(&place, 1);
   assert_string_not_equal(place.function, "a_static_function");
-  place.address = (const char *)place.address + 1;
+  place.address = (const char *)place.address + CODE_ALIGNMENT;
   places_find(&place, 1);
   assert_string_equal(place.function, "a_static_function");
-  assert_int_equal(place.offset, 1);
+  assert_int_equal(place.offset, CODE_ALIGNMENT);
 }
 
 static void of_a_library(void **state)
@@ -210,6 +210,9 @@ static void stack_of_many(void **state)
   (void)state;
   os_stack_t stack = {.most = 3};
   place_t places[3];
+#ifdef __arm__
+  skip(); /* os_take_stack() has no unwinder there */
+#endif
   /* A static program has no loader: what it loads nevertheless knows nothing of the program's own code. */
   if (!getauxval(AT_BASE) || !dlopen("libgcc_s.so.1", RTLD_NOW))
     skip();
