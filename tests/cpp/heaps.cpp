@@ -55,7 +55,7 @@ void test_creation_that_fails()
   errno = 0;
   const heap none(std::nothrow, heap_options().budget(1));
   CHECK(!none && errno == EINVAL);
-  const heap full(std::nothrow, heap_options().reserve(std::size_t(1) << 62));
+  const heap full(std::nothrow, heap_options().reserve(std::size_t(-1) / 8 * 3));
   CHECK(!full && errno == ENOMEM);
 }
 

@@ -3,7 +3,14 @@
 #include "heaps.h"
 #include <tidepool/object_pool.h>
 
-enum { HEAPS = 20000, POOLS = 6000, STACK_BYTES = 256 << 10, BUDGET = 40000, LARGER = 100000 };
+/* Each heap takes 64 KiB of addresses, of which 32-bit processes have at most 1.4 GiB for heaps. */
+enum {
+  HEAPS = UINTPTR_MAX > UINT32_MAX ? 20000 : 10000,
+  POOLS = 6000,
+  STACK_BYTES = 256 << 10,
+  BUDGET = 40000,
+  LARGER = 100000
+};
 
 static pool_heap_t *heaps[HEAPS];
 static object_pool_t *pools[POOLS];
