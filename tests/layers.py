@@ -27,7 +27,7 @@ LAYERS = [
               "tick", "helper_threads", "manager", "blocks", "attempt", "exhausted", "reallocate", "walk", "region", "options",
               "create"]),
     ("object_pool", ["types", "array", "operations", "cache", "hooks", "registry", "capacity", "find", "get_put", "create"]),
-    ("api", ["fast_path", "pool", "heap", "malloc", "new_delete", "loader", "stats"]),
+    ("api", ["fast_path", "new_names", "pool", "heap", "malloc", "new_delete", "loader", "stats"]),
     ("debug", ["system", "places", "linux_reader", "linux_tables", "linux_find_object", "linux_modules",
                "linux_expression", "linux_seen", "linux_registers", "linux_walk", "linux_stack", "linux_faults",
                "linux_memory", "linux_output", "linux_places", "messages", "sites", "sampling", "head_layout", "head",
@@ -42,7 +42,7 @@ UNITS = [f"{folder}/{unit}".lstrip("/") for folder, units in LAYERS for unit in 
 # but for the fast paths, which are there to reach, and for gates and records, which are for all.
 LOW = {"base", "os", "misuse", "option", "size_class"}
 NARROW = {
-    **{f"api/{unit}": {"base", "os", "misuse", "api/fast_path"} for unit in ("malloc", "new_delete")},
+    **{f"api/{unit}": {"base", "os", "misuse", "api/fast_path", "api/new_names"} for unit in ("malloc", "new_delete")},
     "api/loader": {"base", "os", "option", "heap"},
     **{f"api/{unit}": LOW | {"heap", "object_pool", "api/fast_path"} for unit in ("pool", "stats")},
     **{f"object_pool/{unit}": LOW | {"heap", "object_pool", "space/metadata"}

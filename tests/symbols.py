@@ -18,10 +18,12 @@ mallinfo mallinfo2 mallopt malloc_stats free_sized free_aligned_sized""".split()
 ALIASES = ["__libc_" + name for name in "malloc calloc realloc free memalign valloc pvalloc".split()]
 # What shared libraries and programs call by name, and glibc has for itself: a static program does so.
 SHARED_ONLY = ["__register_atfork", "dlopen", "dlmopen"]
+# Names have the type of a size in them: m on 64-bit machines, j on those of 32 bits.
 NEW = [f"_Zn{array}m{form}" for array in "wa"
        for form in ("", "RKSt9nothrow_t", "St11align_val_t", "St11align_val_tRKSt9nothrow_t")]
 DELETE = [f"_Zd{array}Pv{form}" for array in "la"
           for form in ("", "m", "RKSt9nothrow_t", "St11align_val_t", "mSt11align_val_t", "St11align_val_tRKSt9nothrow_t")]
+SIZE = re.compile(r"^(_Zn[wa]|_Zd[la]Pv)m")
 # The forms in terms of which the others are defined: a program's own, where it has replaced one, is the one that they mean.
 REPLACED = [f"_Zn{array}m{form}" for array in "wa" for form in ("", "St11align_val_t")]
 REPLACED += [f"_Zd{array}Pv{form}" for array in "la" for form in ("", "St11align_val_t")]
@@ -63,7 +65,13 @@ def archive_symbols(library):
 
 
 def package_symbols(path):
-    return set(re.findall(r"^ (\w+)@", pathlib.Path(path).read_text(), re.M))
+    return set(re.findall(r"^ (?:\(arch-bits=64\))?(\w+)@", pathlib.Path(path).read_text(), re.M))
+
+
+def of_machine(names, library):
+    """The names as they are in a shared library for a machine of 64 or 32 bits: the fifth byte of the file says which."""
+    is_short = pathlib.Path(library).read_bytes()[:5] == b"\x7fELF\x01"
+    return {SIZE.sub(r"\1j", name) if is_short else name for name in names}
 
 
 def wrong_exports(exported, expected):
@@ -103,7 +111,7 @@ def wrong_soname(library, name):
 def wrong_in_shared(kind, library, expected):
     soname = "libtidepool.so.0" if kind == "tidepool" else "libtidepool-malloc.so.0"
     yield from wrong_exports(dynamic_symbols(library, "--defined-only"), expected)
-    yield from calls_of_own_exports(library, expected - set(REPLACED + SHARED_ONLY))
+    yield from calls_of_own_exports(library, expected - of_machine(REPLACED + SHARED_ONLY, library))
     yield from wrong_imports(library)
     yield from wrong_thread_local_size(library, MOST_THREAD_LOCAL_BYTES[kind])
     yield from wrong_soname(library, soname)
@@ -118,7 +126,7 @@ def main():
         sys.exit("no declaration found in the headers")
     # In static programs C++ has its operators from its runtime.
     if name == "malloc" and form != "archive":
-        expected.update(NEW + DELETE + SHARED_ONLY)
+        expected.update(of_machine(NEW + DELETE + SHARED_ONLY, library))
     if form:
         exported = {"archive": archive_symbols, "package": package_symbols}[form](library)
         found = [*wrong_exports(exported, expected)]

@@ -7,6 +7,7 @@
  *
  * Built with -fexceptions, because std::bad_alloc passes through these frames. */
 #include "api/fast_path.h"
+#include "api/new_names.h"
 #include "base/machine.h"
 #include "misuse.h"
 #include <dlfcn.h>
@@ -221,10 +222,15 @@ COLD static void *retry_nothrow(size_t size, size_t alignment, nothrow_form_t fo
 #endif
 #define DECLARE_BASE(result, name, parameters) \
   EXPORT result name parameters; \
-  extern __typeof__(&name) const resolved##name __attribute__((visibility("hidden"))); \
-  __asm__(".pushsection .data.rel.ro.resolved,\"aw\"\n\t.balign 8\n\t.hidden resolved" #name "\n\t.globl resolved" #name \
-          "\nresolved" #name ":\n\t" POINTER_WORD #name "\n\t.popsection"); \
-  extern __typeof__(name) our##name __attribute__((alias(#name), visibility("hidden")))
+  extern __typeof__(&name) const RESOLVED(name) __attribute__((visibility("hidden"))); \
+  __asm__(".pushsection .data.rel.ro.resolved,\"aw\"\n\t.balign 8\n\t.hidden resolved" NAME_TEXT( \
+    name) "\n\t.globl resolved" NAME_TEXT(name) "\nresolved" NAME_TEXT(name) ":\n\t" POINTER_WORD \
+            NAME_TEXT(name) "\n\t.popsection"); \
+  extern __typeof__(name) OURS(name) __attribute__((alias(NAME_TEXT(name)), visibility("hidden")))
+
+#define RESOLVED(name) NAME_JOINED(resolved, name)
+#define OURS(name)     NAME_JOINED(our, name)
+#define IS_OURS(name)  likely(RESOLVED(name) == OURS(name))
 
 DECLARE_BASE(void *, _Znwm, (size_t size));
 DECLARE_BASE(void *, _Znam, (size_t size));
@@ -234,9 +240,6 @@ DECLARE_BASE(void, _ZdlPv, (void *block));
 DECLARE_BASE(void, _ZdaPv, (void *block));
 DECLARE_BASE(void, _ZdlPvSt11align_val_t, (void *block, size_t alignment));
 DECLARE_BASE(void, _ZdaPvSt11align_val_t, (void *block, size_t alignment));
-
-#define RESOLVED(name) resolved##name
-#define IS_OURS(name)  likely(RESOLVED(name) == our##name)
 
 /* Forms defined by others do the same as those, unless one was replaced. Arrays are marked, and known sizes passed on. */
 #define DELETE       "operator delete"
@@ -297,9 +300,9 @@ COLD static void *call_replaced(size_t size, size_t alignment, nothrow_form_t fo
   void *name parameters \
   { \
     if (!(are_ours)) \
-      return call_replaced(size, alignment, form, #name, __builtin_return_address(0)); \
+      return call_replaced(size, alignment, form, NAME_TEXT(name), __builtin_return_address(0)); \
     void *block = allocate_at_once(size, alignment, (form) & (ARRAY | ALIGNED_ARRAY) ? NEW_ARRAY : NEW); \
-    return likely(block) ? block : retry_nothrow(size, alignment, form, #name, __builtin_return_address(0)); \
+    return likely(block) ? block : retry_nothrow(size, alignment, form, NAME_TEXT(name), __builtin_return_address(0)); \
   }
 
 #define DEFINE_DELETE(name, parameters, act) \

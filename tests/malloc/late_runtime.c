@@ -5,6 +5,7 @@
  *
  * usage: late_runtime PLUG-IN.so [limited]
  * limited: with little address space, from the beginning of the program on. */
+#include "../../src/api/new_names.h"
 #include "ours.h"
 #include "testing.h"
 
@@ -39,16 +40,17 @@ static void test_no_runtime_at_load(void **state)
   (void)state;
   assert_null(dlsym(RTLD_DEFAULT, "_ZSt17__throw_bad_allocv"));
   assert_null(dlsym(RTLD_DEFAULT, "__cxa_throw"));
-  assert_non_null(dlsym(RTLD_DEFAULT, "_Znwm"));
+  assert_non_null(dlsym(RTLD_DEFAULT, NAME_TEXT(_Znwm)));
 }
 
 /* Then there is nobody who could throw, or catch. */
 static void test_new_without_a_runtime(void **state)
 {
   (void)state;
-  void *(*new)(size_t) = (void *(*)(size_t))dlsym(RTLD_DEFAULT, "_Znwm");
-  void *(*new_nothrow)(size_t, const void *) = (void *(*)(size_t, const void *))dlsym(RTLD_DEFAULT, "_ZnwmRKSt9nothrow_t");
-  size_t impossible = opaque(SIZE_MAX / 4);
+  void *(*new)(size_t) = (void *(*)(size_t))dlsym(RTLD_DEFAULT, NAME_TEXT(_Znwm));
+  void *(*new_nothrow)(size_t, const void *) =
+    (void *(*)(size_t, const void *))dlsym(RTLD_DEFAULT, NAME_TEXT(_ZnwmRKSt9nothrow_t));
+  size_t impossible = opaque(SIZE_MAX / 2);
   assert_null(new_nothrow(impossible, ""));
 
   int ends[2];

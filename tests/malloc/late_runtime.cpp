@@ -14,7 +14,7 @@ static const auto alignment = static_cast<std::align_val_t>(64);
 // A size that the compiler cannot see through.
 static std::size_t impossible()
 {
-  volatile std::size_t size = std::numeric_limits<std::size_t>::max() / 4;
+  volatile std::size_t size = std::numeric_limits<std::size_t>::max() / 2;
   return size;
 }
 
