@@ -41,9 +41,10 @@ enum { CODE_ALIGNMENT = 1 };
 
 /* A function that ends with a tail call keeps the return address of the program's call, which names the allocation site. A tail
  * call must not need more stack arguments than its caller has. 32-bit machines pass few arguments in registers; a function with
- * up to three gets them in registers on i386. */
+ * up to three gets them in registers on i386. It is hidden there, because gcc would reach it through the GOT, for which no
+ * register is left in a tail call. */
 #ifdef __i386__
-#define BY_REGISTER __attribute__((regparm(3)))
+#define BY_REGISTER __attribute__((regparm(3), visibility("hidden")))
 #else
 #define BY_REGISTER
 #endif
