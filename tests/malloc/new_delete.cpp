@@ -229,7 +229,7 @@ static void test_nothrow_forms_inside_the_handler()
 
 // A handler that makes room: the system gives no address space until it is called. So far apart no blocks are at hand, as long
 // as none is given back.
-static const auto far_apart = static_cast<std::align_val_t>(std::size_t(512) << 20);
+static const auto far_apart = static_cast<std::align_val_t>(std::size_t(sizeof(void *) > 4 ? 512 : 64) << 20);
 static rlimit address_space;
 
 static void make_room()

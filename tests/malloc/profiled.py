@@ -84,6 +84,9 @@ def main():
                        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024)))
             if said != f"tidepool: {limited}: cannot be written; the profile of profile=FILE is lost\n":
                 sys.exit(f"a limit on files: {said}")
+        if pathlib.Path(program).read_bytes()[4] == 1:   # the class of the ELF file
+            print("skipped: a 32-bit machine has pages for 16,384 live samples, and the program would have eight times as many")
+            return SKIPPED
         if not shutil.which("google-pprof"):
             print("skipped: google-pprof (google-perftools) is not installed")
             return SKIPPED

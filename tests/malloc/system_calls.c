@@ -73,11 +73,12 @@ static void huge(own_t *own)
 
 static void impossible(own_t *own)
 {
-  volatile size_t size = (size_t)1 << 42;
+  volatile size_t size = sizeof(size_t) > 4 ? SIZE_MAX >> 22 : SIZE_MAX >> 2,
+                  never = sizeof(size_t) > 4 ? size << 18 : size << 1;
   (void)own;
-  MUST(malloc(size << 18) == NULL && errno == ENOMEM);
+  MUST(malloc(never) == NULL && errno == ENOMEM);
   free(malloc(size)); /* some systems have it */
-  void *block = touched(malloc(100 * MIB), 4000), *longer = realloc(block, size << 18);
+  void *block = touched(malloc(100 * MIB), 4000), *longer = realloc(block, never);
   MUST(longer == NULL && errno == ENOMEM);
   free(block);
 }
