@@ -46,7 +46,8 @@ def run(*command):
 def sources_of(root):
     """Those of the library, as src/meson.build lists them."""
     text = (root / "src/meson.build").read_text()
-    names = "".join(re.search(rf"{part}_sources = files\((.*?)\)", text, re.S)[1] for part in ("tidepool", "os"))
+    parts = (re.search(rf"^ *{part}_sources = files\((.*?)\)", text, re.S | re.M) for part in ("core", "linux", "plain"))
+    names = "".join(part[1] for part in parts)
     return [root / "src" / name for name in re.findall(r"'([^']+)'", names)]
 
 
