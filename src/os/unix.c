@@ -359,8 +359,8 @@ static THREAD_LOCAL bool fork_locked; /* one for each thread, because several ma
 
 /* glibc's list of fork handlers has a lock, and grows by realloc() under it. fork() takes that lock again after our handler,
  * which holds the manager's locks. So no thread may be in the list then (api/loader.c). This mutex is the first in the
- * order of locks, because its holder may allocate. */
-__attribute__((section(".data.registrations"))) static pthread_mutex_t registrations = PTHREAD_MUTEX_INITIALIZER;
+ * order of locks, because its holder may allocate. In .bss a start would touch one page more for it. */
+__attribute__((section(".data"))) static pthread_mutex_t registrations = PTHREAD_MUTEX_INITIALIZER;
 
 bool os_hold_off_forks(void)
 {

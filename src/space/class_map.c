@@ -3,8 +3,8 @@
 #include "space/class_map.h"
 #include "os/os.h"
 
-/* In .data are other variables that a start writes, so that it touches one page less than with this in .bss. */
-__attribute__((section(".data.class_window"))) window_t class_window;
+/* A start writes other variables in .data, too. With this one in .bss it would touch one page more. */
+__attribute__((section(".data"))) window_t class_window;
 
 /* The window begins with the map, followed by the metadata and the slots. */
 static char *window_base;
