@@ -25,14 +25,12 @@ void bin_init(bin_t *bin, const bin_make_t *make)
   bin->space = make->space;
   bin->budget = make->budget;
   bin->heap = make->heap;
-  bin->depots = (depots_t){.of = make->depots, .most = make->shards_most};
-  bin->cached = make->depots != NULL;
+  bin->depots = (depots_t){.of = (depot_t *)(uintptr_t)depots_of_nobody, .most = make->shards_most};
+  bin->cached = make->cached;
   bin->plane = bin->cached ? make->plane : BIN_PLANE_NONE;
   bin->purges = make->purges;
   bin->lock.solo = make->single_thread;
   bin->purges_in_puts = make->space->purge_delay_ms != PURGE_NEVER && (make->single_thread || !make->space->purge_delay_ms);
-  if (make->single_thread && make->depots)
-    depots_begin_for_one_thread(&bin->depots);
   slabs_size_magazines(bin);
 }
 
@@ -177,16 +175,20 @@ static void put_all(bin_t *bin, void **top, unsigned shard)
 
 static void put_in_depot(bin_t *bin, void **top, unsigned shard)
 {
-  if (unlikely(!depots_shards(&bin->depots)))
-    depots_begin(bin);
   depots_push(&bin->depots, shard, top);
   note_exchange(bin);
+}
+
+/* The first magazine for a depot takes the depots, for which there may be no memory. */
+static bool may_put_in_depot(bin_t *bin)
+{
+  return depots_have_room(&bin->depots) && (likely(depots_shards(&bin->depots)) || depots_begin(bin));
 }
 
 /* Puts the magazine into the depot if it gets an empty one in return. Returns NULL if there is no room, or no empty one. */
 static void **put_away(bin_t *bin, void **top, unsigned shard)
 {
-  if (!depots_have_room(&bin->depots))
+  if (!may_put_in_depot(bin))
     return NULL;
   depot_t *own = depot_at(&bin->depots, shard);
   void **empty;
@@ -219,7 +221,7 @@ void **bin_new_magazine(bin_t *bin, unsigned capacity, unsigned number)
 void bin_give_magazine(bin_t *bin, void **top, unsigned number)
 {
   unsigned shard = depots_shard_of(&bin->depots, number);
-  if (magazine_is_full_at(top + 1) && *top && depots_have_room(&bin->depots)) {
+  if (magazine_is_full_at(top + 1) && *top && may_put_in_depot(bin)) {
     put_in_depot(bin, top, shard);
   } else {
     put_all(bin, top, shard);

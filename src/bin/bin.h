@@ -133,7 +133,7 @@ void bin_become_due(bin_t *bin);
  * is taken, and leaves when it ends. So the list does not change while no bin can be locked. Single-threaded bins have no lock
  * that a fork visits, and do not enter. */
 extern bin_t *bins_with_depots;
-void depots_begin(bin_t *bin);
+bool depots_begin(bin_t *bin); /* returns false if there is no memory */
 
 /* A tick begins with all bins that are due now. bins_tick_is_under_way() returns whether any of them is left. */
 void bins_begin_tick(void);
@@ -163,7 +163,8 @@ bin_t *due_next(bool may_begin, bool *goes_on);
 
 void slab_init(run_t *slab, arena_t *arena, void *owner, unsigned size_class, size_t block_size);
 
-/* Makes all blocks fresh again. They keep their contents, so they do not read as zero. */
+/* Makes all blocks fresh again. They keep their contents, so they do not read as zero. An ending slab is emptied too, because
+ * the next slab in its units may expect a bitmap of zeros. */
 void slab_empty(run_t *slab);
 
 /* Takes up to `want` free blocks, the lowest first; the last in `blocks` is the lowest. */
@@ -278,7 +279,7 @@ typedef struct bin_make {
   bool single_thread;   /* no lock */
   bool tight;           /* choose a slab length that wastes little, as bin_units_for() assumes */
   bool purges;          /* may purge free parts of slabs that are in use */
-  depot_t *depots;      /* zeroed; NULL if threads keep no magazines of this bin */
+  bool cached;          /* threads keep magazines of this bin */
   unsigned shards_most; /* the most depots, a power of two; 0 means DEPOT_SHARDS */
 } bin_make_t;
 void bin_init(bin_t *bin, const bin_make_t *make);

@@ -102,7 +102,21 @@ void **depots_take_empty(depots_t *depots, unsigned shard)
   return likely(magazine) ? magazine : look_again(depots, shard);
 }
 
-/* ---- more depots ---- */
+/* ---- taking depots ---- */
+
+const depot_t depots_of_nobody[DEPOT_SHARDS];
+
+COLD bool depots_take(depots_t *depots, bool single_thread)
+{
+  depot_t *of = metadata_take(DEPOT_SHARDS * sizeof *of, DEPOT_LINE);
+  if (!of)
+    return false;
+  for (unsigned i = 0; i < DEPOT_SHARDS; i++)
+    of[i].lock.solo = single_thread;
+  __atomic_store_n(&depots->of, of, __ATOMIC_RELEASE);
+  __atomic_store_n(&depots->shards, DEPOT_SHARDS, __ATOMIC_RELEASE);
+  return true;
+}
 
 /* Adds all depots at once, since a process with so many threads hardly notices the memory, and then publishes the number. */
 COLD void depots_add(depots_t *depots)
@@ -294,16 +308,20 @@ void depots_forget_entries(depots_t *depots)
   }
 }
 
-/* Magazines of ended bins are never freed, because other bins need them. There are only the depots of the record here. */
+/* Magazines of ended bins are never freed, because other bins need them. Only the default heap, which never ends, has more than
+ * the first depots. */
 void depots_destroy(depots_t *depots)
 {
+  depot_t *of = depots->of;
+  if (!depots_shards(depots))
+    return;
   if (depots->count)
     depots_forget_entries(depots);
-  for (unsigned i = 0; depots->of && i < DEPOT_SHARDS; i++) {
-    depot_t *depot = &depots->of[i];
-    magazines_disown(depot->empties);
-    depot->empties = NULL;
-  }
+  for (unsigned i = 0; i < DEPOT_SHARDS; i++)
+    magazines_disown(of[i].empties);
+  depots->shards = 0;
+  depots->of = (depot_t *)(uintptr_t)depots_of_nobody;
+  metadata_give(of, DEPOT_SHARDS * sizeof *of);
 }
 
 /* ---- queries ---- */
@@ -329,7 +347,7 @@ READS_BESIDE_OWNER static size_t count_depot(const volatile depot_t *depot, cons
 size_t depots_count(const depots_t *depots, const void *wanted, bool *found)
 {
   unsigned shards = depots_shards(depots);
-  bool locks = shards && !depots->of->lock.solo;
+  bool locks = shards && !depot_at(depots, 0)->lock.solo;
   size_t blocks = 0;
   for (unsigned i = 0; locks && i < shards; i++)
     closure_acquire(LOCKS_OF_DEPOTS, &depot_at(depots, i)->lock);

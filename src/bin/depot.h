@@ -91,7 +91,7 @@ typedef struct depot {
 
 /* Readers without a lock take these as hints. */
 typedef struct depots {
-  depot_t *of;     /* one for each of the first shards; NULL if threads keep no magazines of this class */
+  depot_t *of;     /* one for each of the first shards; depots_of_nobody until a magazine is put into a depot */
   depot_t *more;   /* those of the shards from DEPOT_SHARDS on */
   uint32_t count;  /* magazines with entries in all depots, except the uncounted ones */
   uint32_t bound;  /* how many they may hold; grows while blocks move between threads */
@@ -103,12 +103,17 @@ typedef struct depots {
 /* Protects the magazines of ended bins. */
 extern lock_t bin_magazines_lock;
 
+/* Empty for ever. Many bins never use their depots, and a bin's record is much shorter without them. */
+extern const depot_t depots_of_nobody[DEPOT_SHARDS];
+
 /* Returns the number of depots. A thread that sees the greater number also sees the new depots. */
 static inline unsigned depots_shards(const depots_t *depots) { return __atomic_load_n(&depots->shards, __ATOMIC_ACQUIRE); }
 
+/* A thread that sees new depots also sees that they are empty. */
 static inline depot_t *depot_at(const depots_t *depots, unsigned shard)
 {
-  return likely(shard < DEPOT_SHARDS) ? &depots->of[shard] : &depots->more[shard - DEPOT_SHARDS];
+  return likely(shard < DEPOT_SHARDS) ? __atomic_load_n(&depots->of, __ATOMIC_ACQUIRE) + shard
+                                      : &depots->more[shard - DEPOT_SHARDS];
 }
 
 /* Returns a thread's shard: with few depots by its number, so that it gets its own blocks back, else by its processor. */
@@ -127,13 +132,8 @@ static inline bool depots_want_more(const depots_t *depots, unsigned threads)
 }
 void depots_add(depots_t *depots);
 
-/* Starts the depots of a single-threaded bin, without locks. Others start with their first magazine (depots_begin()). */
-static inline void depots_begin_for_one_thread(depots_t *depots)
-{
-  for (unsigned i = 0; i < DEPOT_SHARDS; i++)
-    depots->of[i].lock.solo = true;
-  depots->shards = DEPOT_SHARDS;
-}
+/* Takes the depots, under the bin's lock. Those of a single-threaded bin have no locks. Returns false if there is no memory. */
+bool depots_take(depots_t *depots, bool single_thread);
 
 /* Returns the step in which depots.count changes. Many cores that changed it with each magazine would wait for its cache line.
  * A depot gets as many as it loses, so steps seldom occur. With few depots the count is exact. */

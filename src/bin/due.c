@@ -53,16 +53,21 @@ static void leave_going(bin_t *bin)
 
 bin_t *bins_with_depots;
 
-COLD void depots_begin(bin_t *bin)
+static void enter_with_depots(bin_t *bin)
+{
+  LOCKED(&bins_due_lock);
+  LIST_PUSH(bins_with_depots, bin, with_depots_next, with_depots_previous);
+}
+
+/* No fork comes between the two steps: it waits for the bin's lock first. */
+COLD bool depots_begin(bin_t *bin)
 {
   closure_acquire(LOCKS_OF_BINS, &bin->lock);
-  if (!bin->depots.shards) {
-    lock_acquire(&bins_due_lock);
-    LIST_PUSH(bins_with_depots, bin, with_depots_next, with_depots_previous);
-    lock_release(&bins_due_lock);
-    __atomic_store_n(&bin->depots.shards, DEPOT_SHARDS, __ATOMIC_RELEASE);
-  }
+  if (!bin->depots.shards && depots_take(&bin->depots, bin->lock.solo) && !bin->lock.solo)
+    enter_with_depots(bin);
+  bool begun = bin->depots.shards;
   lock_release(&bin->lock);
+  return begun;
 }
 
 /* A bin in the hands of a tick is in no queue, and one that never had depots in no list of those. */

@@ -16,7 +16,8 @@ void slab_init(run_t *slab, arena_t *arena, void *owner, unsigned size_class, si
     memset(slab->short_bitmap, 0, sizeof slab->short_bitmap); /* a constant size needs no call */
   } else {
     slab->bitmap = arena_long_bitmap(arena, (size_t)(slab - arena->runs));
-    shared_clear(slab->bitmap, round_up(capacity, WORD_BITS) / 8);
+    if (!arena_is_in_window(arena))
+      shared_clear(slab->bitmap, round_up(capacity, WORD_BITS) / 8);
   }
   run_become(slab, RUN_SLAB, owner);
 }

@@ -127,6 +127,7 @@ static void close_slab(bin_t *bin, run_t *slab)
   if (bin->current == slab)
     bin->current = NULL;
   slab_set_class(bin, slab, 0);
+  slab_empty(slab);
   space_give_charged(bin->space, bin->budget, slab);
 }
 

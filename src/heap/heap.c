@@ -121,13 +121,9 @@ void heap_size_depots(unsigned processors)
     default_shards *= 2;
 }
 
-/* Only heaps whose threads may keep magazines have depots in their bins' records: without them a record is much smaller. */
-static bin_t *take_bin_record(heap_t *heap, unsigned c, depot_t **depots)
+static bool class_is_cached(const heap_t *heap, unsigned c)
 {
-  bool is_cached = heap->flags & HEAP_CACHED && c <= CLASS_CACHED && heap_block_size(heap, c) <= SIZE_CACHED;
-  bin_record_t *record = heap_take_record(heap, is_cached ? sizeof *record : sizeof record->bin);
-  *depots = record && is_cached ? record->depots : NULL;
-  return record ? &record->bin : NULL;
+  return heap->flags & HEAP_CACHED && c <= CLASS_CACHED && heap_block_size(heap, c) <= SIZE_CACHED;
 }
 
 /* The first request of a class creates its bin, which stays as long as the heap (H1), so its address is read without a lock.
@@ -139,8 +135,7 @@ COLD static bin_t *make_bin(heap_t *heap, unsigned c)
   closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
   bin_t *bin = heap->bins[c];
   if (!bin) {
-    depot_t *depots;
-    bin = take_bin_record(heap, c, &depots);
+    bin = heap_take_record(heap, sizeof *bin);
     if (bin) {
       bin_init(bin, &(bin_make_t){.size_class = c,
                                   .block_size = heap_block_size(heap, c),
@@ -148,7 +143,7 @@ COLD static bin_t *make_bin(heap_t *heap, unsigned c)
                                   .space = heap->space,
                                   .budget = &heap->budget,
                                   .plane = heap_is_default(heap) ? BIN_PLANE_DEFAULT : BIN_PLANE_HEAP,
-                                  .depots = depots,
+                                  .cached = class_is_cached(heap, c),
                                   .shards_most = heap_is_default(heap) ? default_shards : 0,
                                   .purges = !heap_own_arena(heap) && !heap_is_headed(heap),
                                   .single_thread = heap->lock.solo,

@@ -163,11 +163,6 @@ enum {
 };
 _Static_assert(HEAP_RECORD_SHORT <= HEAP_RECORD_SHORT_MOST, "a heap in a small memory leaves it to the blocks");
 
-typedef struct bin_record {
-  bin_t bin;
-  depot_t depots[DEPOT_SHARDS]; /* only for cached classes */
-} bin_record_t;
-
 /* Returns false for NULL and for a destroyed heap, whose record is reused only for heaps. */
 static inline bool heap_is_live(const heap_t *heap) { return heap && heap->mark == HEAP_LIVE_MARK; }
 

@@ -49,7 +49,7 @@ heap_t *region_create_guest(const pool_heap_options_t *o)
 static size_t bin_records_for(const pool_heap_options_t *o, size_t units)
 {
   size_t classes = o->size_classes ? o->size_class_count : CLASS_LAST;
-  return min_size(classes, units) * round_up(sizeof(bin_record_t), METADATA_ALIGNMENT) +
+  return min_size(classes, units) * round_up(sizeof(bin_t), METADATA_ALIGNMENT) +
          round_up((classes + 1) * sizeof(uint32_t), METADATA_ALIGNMENT);
 }
 

@@ -242,9 +242,10 @@ unsigned os_processor(void)
 /* Numbers the usable processors; *end is behind the last. A container often has every second processor, or the upper half. */
 static unsigned note_ranks(const cpu_set_t *usable, size_t bytes, unsigned *end)
 {
+  static bool written;
   unsigned count = 0, total = (unsigned)CPU_COUNT_S(bytes, usable);
   for (unsigned i = 0; i < PROCESSORS_MOST && count < total; i++) {
-    if (unusable_below[i] != i - count)
+    if ((written |= i != count))
       unusable_below[i] = (uint16_t)(i - count);
     count += CPU_ISSET_S(i, bytes, usable) != 0;
     *end = i + 1;

@@ -23,17 +23,18 @@ static char *place(char **at, size_t bytes, size_t alignment)
   return (char *)start;
 }
 
-static size_t map_words(size_t units) { return (units + WORD_BITS - 1) / WORD_BITS; }
-
-/* The three bitmaps are adjacent, so that arena_begin() can clear them at once. */
-static char *lay_out(arena_t *arena, char *records, size_t units)
+static word_t *place_map(char **at, size_t bits)
 {
-  size_t words = map_words(units);
-  arena->room.map = (word_t *)place(&records, words * sizeof(word_t), sizeof(word_t));
-  arena->dirty = (word_t *)place(&records, words * sizeof(word_t), sizeof(word_t));
-  arena->start = (word_t *)place(&records, words * sizeof(word_t), sizeof(word_t));
+  return (word_t *)place(at, bits_words(bits) * sizeof(word_t), sizeof(word_t));
+}
+
+/* What is written at once comes first, and what small programs never write comes later: they touch fewer pages. */
+static char *lay_out_maps(arena_t *arena, char *records, size_t units)
+{
+  arena->room.map = place_map(&records, units);
   arena->room.node = (uint64_t *)place(&records, span_tree_words(units) * sizeof(uint64_t), sizeof(uint64_t));
-  arena->runs = (run_t *)place(&records, units * sizeof(run_t), 64);
+  arena->start = place_map(&records, units);
+  arena->dirty = place_map(&records, units);
   return records;
 }
 
@@ -41,17 +42,19 @@ static size_t long_bitmap_bytes(size_t units) { return units * LONG_BITMAP_WORDS
 
 char *arena_lay_out(arena_t *arena, char *records, size_t units)
 {
-  records = lay_out(arena, records, units);
+  records = lay_out_maps(arena, records, units);
+  arena->runs = (run_t *)place(&records, units * sizeof(run_t), 64);
   arena->long_bitmaps = (word_t *)place(&records, long_bitmap_bytes(units), 64);
   return records;
 }
 
-/* The records may be in used memory, so the bitmaps are cleared first. */
+/* Records outside the window may be in used memory. Those in the window are new, and read as zero. */
 void arena_begin(arena_t *arena, char *base, size_t units, bool dirty)
 {
   arena->base = base;
   arena->unit_count = (uint32_t)units;
-  memset(arena->room.map, 0, 3 * map_words(units) * sizeof(word_t));
+  if (!arena_is_in_window(arena))
+    memset(arena->room.map, 0, (size_t)((char *)arena->runs - (char *)arena->room.map));
   bits_set(arena->room.map, 0, units);
   span_tree_init(&arena->room, arena->room.map, arena->room.node, units);
   if (dirty)
@@ -66,12 +69,13 @@ static size_t lay_out_slot(arena_t *arena, char *slot, size_t units)
 {
   char *end = slot;
   place(&end, ARENA_GAP + sizeof *arena, 1);
-  arena->huge = (word_t *)place(&end, bits_words(HUGE_PAGES_MOST) * sizeof(word_t), sizeof(word_t));
-  arena->holes = (word_t *)place(&end, bits_words(HUGE_PAGES_MOST) * sizeof(word_t), sizeof(word_t));
-  arena->moved = (word_t *)place(&end, map_words(units) * sizeof(word_t), sizeof(word_t));
+  arena->huge = place_map(&end, HUGE_PAGES_MOST);
+  arena->holes = place_map(&end, HUGE_PAGES_MOST);
+  end = lay_out_maps(arena, end, units);
+  arena->moved = place_map(&end, units);
   if (units > SLOT >> UNIT_LOG2)
     arena->holes = arena->moved = NULL;
-  end = lay_out(arena, end, units);
+  arena->runs = (run_t *)place(&end, units * sizeof(run_t), 64);
   place(&end, RECORDS_STEP, 1);
   arena->long_bitmaps = (word_t *)place(&end, long_bitmap_bytes(units), ARENA_GAP);
   return round_up((uintptr_t)end - (uintptr_t)slot + ARENA_GAP + RECORDS_STEP, FIRST_UNIT_ALIGNMENT);

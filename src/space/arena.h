@@ -106,7 +106,7 @@ typedef struct arena {
   uint32_t dirty_count;
   uint32_t forgotten; /* units that cannot be mapped: neither free nor counted as used */
   run_t *runs;
-  word_t *long_bitmaps; /* LONG_BITMAP_WORDS for the slab of each unit */
+  word_t *long_bitmaps; /* LONG_BITMAP_WORDS for the slab of each unit. In the window they are zero unless there is one */
   word_t *dirty, *start;
   span_tree_t room;   /* its map has the free units */
   size_t slot, slots; /* of the window; 0 slots: it is in none */
@@ -170,6 +170,8 @@ size_t arena_room_for(const arena_t *arena, size_t units, size_t alignment);
 
 /* Finds the lowest mapped run of `units` free units below `end`. Visits each free stretch: for arenas that cannot map more. */
 size_t arena_mapped_room_for(const arena_t *arena, size_t end, size_t units, size_t alignment);
+
+static inline bool arena_is_in_window(const arena_t *arena) { return arena->slots != 0; }
 
 static inline size_t unit_of(const arena_t *arena, const void *address)
 {

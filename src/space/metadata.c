@@ -19,6 +19,7 @@ enum {
   CHUNK = 64 << 10,                           /* bytes mapped at a time; only used pages are ever touched */
   STEPS_LOG2 = 2,                             /* four sizes of records, and shelves, in each doubling */
   SHELVES = (ADDRESS_BITS - 6) << STEPS_LOG2, /* up to the largest size; 2^6 is METADATA_ALIGNMENT */
+  LISTS = ((13 - 6) << STEPS_LOG2) + 1,       /* up to LISTED_MOST */
   LISTED_MOST = 8 << 10,                      /* bytes of a list */
   LOOKS_MOST = 16,                            /* pieces that may be aligned by chance */
   PIECES_MOST = 64,                           /* pieces without dirty pages that are skipped while the lock is held */
@@ -48,8 +49,8 @@ static size_t taken, mapped, touched;
 static uint64_t purged_total;
 
 static range_t *by_address;
-static piece_t *shelves[SHELVES];
-static word_t filled[(SHELVES + WORD_BITS - 1) / WORD_BITS]; /* a bit for each shelf that has a piece */
+TOUCHED_AT_START static piece_t *shelves[SHELVES];
+TOUCHED_AT_START static word_t filled[(SHELVES + WORD_BITS - 1) / WORD_BITS]; /* a bit for each shelf that has a piece */
 
 static word_t *purged_pages; /* a bit for each page of the window's metadata */
 static size_t purged_bits;   /* number of bits in purged_pages */
@@ -241,11 +242,11 @@ typedef struct listed {
   struct listed *next;
   size_t bytes; /* on the list from here on */
 } listed_t;
-static listed_t *lists[SHELVES];
+TOUCHED_AT_START static listed_t *lists[LISTS];
 
 static void *take_listed(size_t size)
 {
-  listed_t **list = &lists[shelf_of(size)], *listed = *list;
+  listed_t **list = &lists[shelf_of(size)], *listed = size <= LISTED_MOST ? *list : NULL;
   if (!listed)
     return NULL;
   *list = listed->next;
@@ -254,6 +255,8 @@ static void *take_listed(size_t size)
 
 static bool list_record(listed_t *record, size_t size)
 {
+  if (size > LISTED_MOST)
+    return false;
   listed_t **list = &lists[shelf_of(size)];
   size_t bytes = *list ? (*list)->bytes + size : size;
   if (bytes > LISTED_MOST)
@@ -267,7 +270,7 @@ static bool list_record(listed_t *record, size_t size)
 static void empty_lists(void)
 {
   LOCKED(&metadata_lock);
-  for (unsigned i = 0; i < SHELVES; i++)
+  for (unsigned i = 0; i < LISTS; i++)
     for (listed_t *listed; (listed = lists[i]) != NULL;) {
       size_t size = listed->bytes - (listed->next ? listed->next->bytes : 0);
       lists[i] = listed->next;
@@ -318,7 +321,7 @@ static void *take_together(metadata_kind_t *kind)
   if (!record || record > kind->end || (size_t)(kind->end - record) < kind->size) {
     size_t least = round_up(kind->size, os_page_size()),
            bytes = round_up(max_size(kind->size, min_size(2 * kind->bytes, KIND_BYTES)), os_page_size());
-    while (!(record = metadata_take(bytes, os_page_size())) && bytes > least)
+    while (!(record = metadata_take(bytes, kind->alignment)) && bytes > least)
       bytes = max_size(round_up(bytes / 2, os_page_size()), least);
     if (!record)
       return NULL;

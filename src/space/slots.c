@@ -9,7 +9,7 @@
 enum { PROCESS_SLOTS_SHARE = 4 }; /* this part of the slots is reserved for the process's own arenas */
 
 /* Stored with release once the arena is complete; queries for any address read it with acquire. */
-arena_t *space_slots[SLOTS_MOST];
+TOUCHED_AT_START arena_t *space_slots[SLOTS_MOST];
 lock_t space_slots_lock;
 
 /* A reserved slot has no arena yet, or never will. */

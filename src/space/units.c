@@ -170,7 +170,7 @@ taken_t arena_commit_all(arena_t *arena) { return taken_of(commit(arena, arena->
 /* Puts the free units [from, to) to use. */
 static past_t occupy(arena_t *arena, size_t from, size_t to)
 {
-  past_t past = {.dirty = bits_count(arena->dirty, from, to)};
+  past_t past = {.dirty = arena->dirty_count ? bits_count(arena->dirty, from, to) : 0};
   span_clear(&arena->room, from, to);
   if (past.dirty) {
     bits_clear(arena->dirty, from, to);

@@ -94,8 +94,8 @@ static void check_use_of_depots(const bin_t *bin)
   bool listed = previous ? previous->with_depots_next == bin : bins_with_depots == bin;
   expect(listed == (bin->depots.shards && !bin->lock.solo), "D3", "depots in use and not in the list for forks, or unused",
          bin);
-  for (unsigned i = 0; bin->depots.of && !bin->depots.shards && i < DEPOT_SHARDS; i++)
-    expect(!bin->depots.of[i].newest && !bin->depots.of[i].empties, "D3", "a magazine in a depot that is not in use", bin);
+  expect((bin->depots.of == depots_of_nobody) == !bin->depots.shards, "D3",
+         "depots that are not in use, or in use and not there", bin);
 }
 
 /* D1 and D2, of all depots of a bin. */

@@ -4,7 +4,6 @@
 #include "region.h"
 
 bin_t bin;
-depot_t depots[DEPOT_SHARDS];
 budget_t budget;
 
 void class_new(unsigned c)
@@ -13,13 +12,12 @@ void class_new(unsigned c)
   os_fake_heal();
   due_leave(&bin); /* the one of the test before */
   budget = (budget_t){0};
-  memset(depots, 0, sizeof depots);
   bin_init(&bin, &(bin_make_t){.size_class = c,
                                .block_size = size_class_size(c),
                                .space = &region->space,
                                .budget = &budget,
                                .plane = BIN_PLANE_NONE,
-                               .depots = depots,
+                               .cached = true,
                                .purges = true});
 }
 

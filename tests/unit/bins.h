@@ -10,7 +10,6 @@ enum { BLOCKS = 4000 };
 enum { MY_SHARD = 1, YOUR_SHARD = 2 };
 
 extern bin_t bin;
-extern depot_t depots[DEPOT_SHARDS];
 extern budget_t budget;
 
 void class_new(unsigned c); /* anew in `bin` */

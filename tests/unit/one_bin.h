@@ -13,7 +13,6 @@
 enum { LIVE = 3000 };
 
 static bin_t bin;
-static depot_t depots[DEPOT_SHARDS];
 static budget_t budget;
 static cache_t cache;
 static magazines_t magazines;
@@ -23,14 +22,13 @@ static void all_new(unsigned c)
   region_t *region = region_new(REGION_BYTES);
   os_fake_heal();
   budget = (budget_t){0};
-  memset(depots, 0, sizeof depots);
   due_leave(&bin); /* the one before */
   bin_init(&bin, &(bin_make_t){.size_class = c,
                                .block_size = size_class_size(c),
                                .space = &region->space,
                                .budget = &budget,
                                .plane = BIN_PLANE_NONE,
-                               .depots = depots});
+                               .cached = true});
   magazines_init(&magazines, &cache, 1, NULL, false);
 }
 

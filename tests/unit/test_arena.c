@@ -15,10 +15,9 @@ static void laid_out(void **state)
     arena_t arena;
     size_t units = sizes[i], words = (units + 63) / 64;
     char *records = (char *)(1 << 20) + 8 * i, *end = arena_lay_out(&arena, records, units);
-    assert_true((char *)arena.room.map >= records && arena.dirty == arena.room.map + words &&
-                arena.start == arena.dirty + words);
-    assert_true(arena.room.node >= arena.start + words &&
-                (char *)arena.runs >= (char *)(arena.room.node + span_tree_words(units)));
+    assert_true((char *)arena.room.map >= records && (word_t *)arena.room.node >= arena.room.map + words);
+    assert_true((char *)arena.start >= (char *)(arena.room.node + span_tree_words(units)));
+    assert_true(arena.dirty >= arena.start + words && (char *)arena.runs >= (char *)(arena.dirty + words));
     assert_int_equal((uintptr_t)arena.runs % 64, 0);
     assert_true((char *)arena.long_bitmaps >= (char *)(arena.runs + units));
     assert_ptr_equal(end, arena.long_bitmaps + units * LONG_BITMAP_WORDS);

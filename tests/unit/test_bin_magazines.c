@@ -213,10 +213,37 @@ static void no_memory_for_magazines(void *argument)
   check_bin(&bin);
 }
 
+/* Without memory for depots the entries of a full magazine go to the slabs, and the next one tries again. */
+static void no_memory_for_depots(void *argument)
+{
+  (void)argument;
+  static void *blocks[2][MAGAZINE_CAPACITY_MOST];
+  void **floors[2], **last;
+  class_new(7);
+  for (int i = 0; i < 2; i++) {
+    floors[i] = bin_new_magazine(&bin, 40, MY_SHARD);
+    must(floors[i] && bin_take(&bin, blocks[i], 40, NULL) == 40);
+  }
+  os_fake.refuse = true;
+  while (metadata_take(DEPOT_SHARDS * sizeof(depot_t), DEPOT_LINE)) {}
+  bin_give_magazine(&bin, fill(floors[0], blocks[0], 40), MY_SHARD);
+  must(bin.outstanding == 40 && !bin.depots.shards && (last = bin_new_magazine(&bin, 40, MY_SHARD)) == floors[0]);
+  bin_give_magazine(&bin, last, MY_SHARD); /* there is an empty one again */
+  must(bin_exchange_full(&bin, fill(floors[1], blocks[1], 40), 40, MY_SHARD) == floors[1]);
+  must(bin.outstanding == 0 && !bin.depots.shards);
+  os_fake_heal();
+  check_bin(&bin);
+  must(bin_take(&bin, blocks[0], 40, NULL) == 40);
+  must(bin_exchange_full(&bin, fill(floors[1], blocks[0], 40), 40, MY_SHARD) != floors[1]);
+  must(bin.outstanding == 40 && bin.depots.count == 1);
+  check_bin(&bin);
+}
+
 static void no_memory(void **state)
 {
   (void)state;
   in_child(no_memory_for_magazines, NULL);
+  in_child(no_memory_for_depots, NULL);
 }
 
 int main(void)

@@ -96,7 +96,11 @@ static void lift_the_low_mark(void)
 }
 /* A fork would not look at these. */
 static void use_depots_that_are_in_no_list(void) { pool_of(SMALL)->depots.shards = DEPOT_SHARDS; }
-static void fill_depots_that_are_not_in_use(void) { pool_of(SMALL)->depots.of[1].empties = (void **)small; }
+static void have_depots_that_are_not_in_use(void)
+{
+  static depot_t depots[DEPOT_SHARDS];
+  pool_of(SMALL)->depots.of = depots;
+}
 /* What it put into a depot stays there for ever. */
 static void be_due_no_more(void)
 {
@@ -244,7 +248,7 @@ static const struct damage {
   DAMAGE("D1", lift_the_low_mark),
   DAMAGE("D2", be_due_no_more),
   DAMAGE("D3", use_depots_that_are_in_no_list),
-  DAMAGE("D3", fill_depots_that_are_not_in_use),
+  DAMAGE("D3", have_depots_that_are_not_in_use),
   DAMAGE("B3", have_an_idle_block),
   DAMAGE("B4", hide_an_unused_slab),
   DAMAGE("W1", allow_a_byte),

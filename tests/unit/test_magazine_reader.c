@@ -67,7 +67,7 @@ static void slabs_fill_what_is_clear(void **state)
     for (unsigned i = 0; i < 2000; i++) {
       poison_all(magazines.of[c].empties, poison);
       for (unsigned k = 0; k < DEPOT_SHARDS; k++)
-        poison_all(depots[k].empties, poison);
+        poison_all(depot_at(&bin.depots, k)->empties, poison);
       bool by_slabs = !loaded->top && !magazines.of[c].full && !depots_seem_filled(&bin.depots);
       if (by_slabs && loaded->below != MAGAZINE_SENTINEL)
         for (void **word = magazine_of(loaded->below + 1) + 1; word < loaded->below; word++)
@@ -152,9 +152,10 @@ static void *owner_acts(void *argument)
 
 static void lock_bin(void (*act)(lock_t *))
 {
+  unsigned shards = depots_shards(&bin.depots); /* their number changes under the bin's lock */
   act(&bin.lock);
-  for (unsigned i = 0; i < DEPOT_SHARDS; i++)
-    act(&depots[i].lock);
+  for (unsigned i = 0; i < shards; i++)
+    act(&depot_at(&bin.depots, i)->lock);
 }
 
 /* Lets another thread act until it waits for the bin; or until it is through, if it never gives its magazine away. */
