@@ -64,8 +64,8 @@ enum { CODE_ALIGNMENT = 1 };
 #define NOINLINE    __attribute__((noinline))
 #define COLD        __attribute__((noinline, cold))
 
-/* For large arrays whose first words every process uses. The linker sorts variables by their alignment, so these lie together,
- * and a start touches fewer pages. */
+/* For arrays that every start of a process writes, or their first words. In the shared libraries the linker sorts variables by
+ * alignment, so these lie together, and a start touches fewer pages. */
 #define TOUCHED_AT_START _Alignas(512)
 
 /* Marks a rare step of a fast path in a header, with NOINLINE or COLD. Each file has its own copy, so the compiler knows which

@@ -15,7 +15,8 @@ static void ask_end(bin_t *bin)
     lock_release(&bin->lock);
 }
 
-/* This reads whole words while the bitmap changes. The bit of a block that is neither taken nor put is constant. */
+/* This reads whole words while the bitmap changes. The bit of a block that is neither taken nor put is constant
+ * while its slab is open; slab_empty() makes all blocks fresh first. */
 READS_BESIDE_OWNER static bool ask_beside_owner(const bin_t *bin, const run_t *slab, const void *address, char **block)
 {
   const volatile run_t *as_it_is = slab;

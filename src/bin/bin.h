@@ -129,9 +129,9 @@ static inline void due_note_use(bin_t *bin)
 /* Makes the bin due though it has not changed: its region or a depot has work for a tick. Takes the bin's lock. */
 void bin_become_due(bin_t *bin);
 
-/* The bins whose depots are in use, linked by with_depots_next. A bin enters, under its lock, before the first lock of a depot
- * is taken, and leaves when it ends. So the list does not change while no bin can be locked. Single-threaded bins have no lock
- * that a fork visits, and do not enter. */
+/* The bins whose depots are in use, linked by with_depots_next. A bin enters under its lock when its depots are taken, and
+ * leaves when it ends. A fork passes the locks of bins before it reads the list, so the list does not change while no bin can
+ * be locked. Single-threaded bins have no lock that a fork visits, and do not enter. */
 extern bin_t *bins_with_depots;
 bool depots_begin(bin_t *bin); /* returns false if there is no memory */
 
@@ -189,6 +189,16 @@ size_t slab_purge(run_t *slab, space_t *space, word_t parts);
 
 /* Returns the free blocks that came back since a purge last visited the slab. */
 static inline size_t slab_idle(const run_t *slab) { return slab->free_count - slab->settled; }
+
+/* slab_put_stretch() sets the bits of blocks that follow each other in memory, up or down, and returns how many. It returns 0,
+ * and does nothing, if they do not, are not all in the slab, or are not all valid. slab_may_be_stretch() is a quick test:
+ * programs free many blocks in the order in which they allocated them, or in the reverse. */
+size_t slab_put_stretch(run_t *slab, size_t block_size, uint64_t inverse, void *const *blocks, size_t count);
+static inline bool slab_may_be_stretch(void *const *blocks, size_t count, size_t block_size)
+{
+  size_t length = (count - 1) * block_size, distance = count ? (size_t)((char *)blocks[count - 1] - (char *)blocks[0]) : 0;
+  return count > 1 && (distance == length || distance == -length);
+}
 
 static inline bool slab_is_unused(const run_t *slab) { return slab->free_count == slab->fresh; }
 static inline bool slab_has_fresh(const run_t *slab) { return slab->fresh != slab->capacity; }

@@ -308,20 +308,22 @@ void depots_forget_entries(depots_t *depots)
   }
 }
 
-/* Magazines of ended bins are never freed, because other bins need them. Only the default heap, which never ends, has more than
- * the first depots. */
+/* Magazines of ended bins are never freed, because other bins need them. */
 void depots_destroy(depots_t *depots)
 {
-  depot_t *of = depots->of;
-  if (!depots_shards(depots))
-    return;
   if (depots->count)
     depots_forget_entries(depots);
-  for (unsigned i = 0; i < DEPOT_SHARDS; i++)
-    magazines_disown(of[i].empties);
-  depots->shards = 0;
-  depots->of = (depot_t *)(uintptr_t)depots_of_nobody;
-  metadata_give(of, DEPOT_SHARDS * sizeof *of);
+  for (unsigned i = 0; i < depots_shards(depots); i++) {
+    depot_t *depot = depot_at(depots, i);
+    magazines_disown(depot->empties);
+    depot->empties = NULL;
+  }
+}
+
+void depots_give(depots_t *depots)
+{
+  if (depots->shards)
+    metadata_give(depots->of, DEPOT_SHARDS * sizeof *depots->of);
 }
 
 /* ---- queries ---- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The spare magazines of one bin. Each shard of threads has a depot, so that a thread first gets blocks that its core has
- * cached, and magazines of other shards only if those have more than they need. Once a bin has more depots than its record, a
+ * cached, and magazines of other shards only if those have more than they need. Once a bin has more than DEPOT_SHARDS, a
  * thread's shard follows its current processor. The shard is only a hint: any thread may use any depot.
  *
  *   D1 depots.count + uncounted of all depots == the magazines of all, each with an entry at least; an empty depot has none
@@ -202,8 +202,10 @@ bool depots_are_quiet(depots_t *depots);
 /* Empties all magazines, whose blocks ended with a reset. No thread may exchange any meanwhile. */
 void depots_forget_entries(depots_t *depots);
 
-/* For a bin that ends: empties its magazines and gives them to other bins. */
+/* For a bin that ends: depots_destroy() empties its magazines and gives them to other bins. Questions may still read the
+ * depots, until depots_give() gives their memory back. Only the default heap, which never ends, has more than DEPOT_SHARDS. */
 void depots_destroy(depots_t *depots);
+void depots_give(depots_t *depots);
 
 /* Returns how many blocks are in the depots, and sets *found if `wanted` is among them. Called under the bin's lock, if it has
  * one: only then may a thread hold the locks of several depots. */

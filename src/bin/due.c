@@ -59,7 +59,7 @@ static void enter_with_depots(bin_t *bin)
   LIST_PUSH(bins_with_depots, bin, with_depots_next, with_depots_previous);
 }
 
-/* No fork comes between the two steps: it waits for the bin's lock first. */
+/* A fork waits for the bin's lock first, so the bin is in the list if one of its depots may be locked. */
 COLD bool depots_begin(bin_t *bin)
 {
   closure_acquire(LOCKS_OF_BINS, &bin->lock);

@@ -25,9 +25,10 @@ void slab_init(run_t *slab, arena_t *arena, void *owner, unsigned size_class, si
 /* Only words below the fresh mark can have bits (S1), so the rest is not cleared. */
 void slab_empty(run_t *slab)
 {
-  if (slab->free_count)
-    shared_clear(slab->bitmap, (slab->fresh + WORD_BITS - 1) / WORD_BITS * sizeof(word_t));
+  size_t bytes = slab->free_count ? bits_words(slab->fresh) * sizeof(word_t) : 0;
   slab->free_count = slab->fresh = slab->settled = 0;
+  __atomic_signal_fence(__ATOMIC_RELEASE);
+  shared_clear(slab->bitmap, bytes);
   slab->purged = 0;
   slab->zeroed = false;
 }
@@ -99,6 +100,21 @@ size_t slab_take_free(run_t *slab, size_t block_size, void **blocks, size_t want
 void slab_note_taken(run_t *slab, size_t block_size, uint64_t inverse)
 {
   slab->purged &= free_parts(slab, block_size, inverse);
+}
+
+size_t slab_put_stretch(run_t *slab, size_t block_size, uint64_t inverse, void *const *blocks, size_t count)
+{
+  size_t step = (size_t)((char *)blocks[1] - (char *)blocks[0]), n = 1, from;
+  while (n < count && (size_t)((char *)blocks[n] - (char *)blocks[n - 1]) == step)
+    n++;
+  const char *lowest = blocks[step > SIZE_MAX / 2 ? count - 1 : 0];
+  if (n < count || slab_ask(slab, block_size, inverse, (size_t)(lowest - slab->start), &from) != SLAB_LIVE_OR_CACHED)
+    return 0;
+  size_t end = from + count;
+  if (end > slab->fresh || bits_next_set(slab->bitmap, from, end) != end)
+    return 0;
+  bits_set(slab->bitmap, from, end);
+  return count;
 }
 
 size_t slab_take_fresh(run_t *slab, size_t block_size, void **blocks, size_t want)

@@ -354,28 +354,38 @@ static run_t *slab_of(bin_t *bin, const void *block)
   return slab;
 }
 
+/* Puts blocks, the first of which is in the slab, up to one that is not. Returns how many. */
+static inline __attribute__((always_inline)) size_t put_each(bin_t *bin, run_t *slab, size_t size, uint64_t inverse,
+                                                             void *const *blocks, size_t count)
+{
+  size_t slab_bytes = slab->capacity * size, i = 0, index;
+  size_t offset = (size_t)((char *)blocks[0] - slab->start);
+  do {
+    slab_answer_t answer = slab_ask(slab, size, inverse, offset, &index);
+    if (unlikely(answer != SLAB_LIVE_OR_CACHED)) {
+      slab->free_count += (uint32_t)i;
+      put_failed(bin, blocks[i], answer == SLAB_FREE ? FREED_TWICE : NOT_A_BLOCK, answer == SLAB_FREE);
+    }
+    bit_set(slab->bitmap, index);
+  } while (++i < count && (offset = (size_t)((char *)blocks[i] - slab->start)) < slab_bytes);
+  return i;
+}
+
 /* Neighbouring entries of one slab share its look-up. They are frequent, because a refill takes blocks of one slab. */
 void slabs_put(bin_t *bin, void *const *blocks, size_t count, unsigned shard)
 {
   size_t size = bin->block_size;
   uint64_t inverse = bin->inverse;
+  bool stretch = slab_may_be_stretch(blocks, count, size);
   set_figure(&bin->outstanding, bin->outstanding - count);
   bin->idle += count;
-  for (size_t i = 0; i < count;) {
+  for (size_t i = 0, n; i < count; i += n) {
     run_t *slab = slab_of(bin, blocks[i]);
     slab->shard = (uint8_t)shard;
-    size_t slab_bytes = slab->capacity * size;
-    size_t offset = (size_t)((char *)blocks[i] - slab->start), first = i;
-    do {
-      size_t index;
-      slab_answer_t answer = slab_ask(slab, size, inverse, offset, &index);
-      if (unlikely(answer != SLAB_LIVE_OR_CACHED)) {
-        slab->free_count += (uint32_t)(i - first);
-        put_failed(bin, blocks[i], answer == SLAB_FREE ? FREED_TWICE : NOT_A_BLOCK, answer == SLAB_FREE);
-      }
-      bit_set(slab->bitmap, index);
-    } while (++i < count && (offset = (size_t)((char *)blocks[i] - slab->start)) < slab_bytes);
-    slab->free_count += (uint32_t)(i - first);
+    n = stretch ? slab_put_stretch(slab, size, inverse, blocks, count) : 0;
+    n = n ? n : put_each(bin, slab, size, inverse, blocks + i, count - i);
+    stretch = false;
+    slab->free_count += (uint32_t)n;
     purge_after_put(bin, slab);
     slab_after_put(bin, slab);
   }

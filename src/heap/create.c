@@ -387,8 +387,13 @@ heap_t *heap_create(const pool_heap_options_t *options)
 /* Runs after the heap has vanished: until then a question could look at the records of its bins. */
 static void give_records(heap_t *heap)
 {
-  for (unsigned c = 1; c < heap->bins_end; c++)
-    heap_give_record(heap, heap->bins[c], sizeof(bin_t));
+  for (unsigned c = 1; c < heap->bins_end; c++) {
+    bin_t *bin = heap->bins[c];
+    if (bin) {
+      depots_give(&bin->depots);
+      heap_give_record(heap, bin, sizeof *bin);
+    }
+  }
   if (heap->class_sizes)
     heap_give_record(heap, (void *)(uintptr_t)heap->class_sizes, heap_class_table_bytes(heap->class_count));
 }

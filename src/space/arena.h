@@ -7,7 +7,7 @@
  * records. The high end is unmapped again, and so are 2 MiB pages in between without used or dirty units: holes. So the process
  * maps what it uses, within about an eighth. Unmapped addresses always separate arenas, and records from units:
  *
- *     slot -> | gap | arena | huge, holes | bitmaps | tree | runs[units] | long bitmaps[units] | gap | unit 0 | ... committed |
+ *     slot -> | gap | arena | huge, holes | maps, tree | runs[units] | long bitmaps[units] | gap | unit 0 | ... committed |
  *
  * An arena in a caller's memory has all its units from the start, with its records in front of them.
  *

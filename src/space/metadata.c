@@ -246,9 +246,9 @@ TOUCHED_AT_START static listed_t *lists[LISTS];
 
 static void *take_listed(size_t size)
 {
-  listed_t **list = &lists[shelf_of(size)], *listed = size <= LISTED_MOST ? *list : NULL;
-  if (!listed)
+  if (size > LISTED_MOST || !lists[shelf_of(size)])
     return NULL;
+  listed_t **list = &lists[shelf_of(size)], *listed = *list;
   *list = listed->next;
   return shared_clear(listed, size);
 }

@@ -22,7 +22,7 @@ void *metadata_take(size_t size, size_t alignment);
 void metadata_give(void *record, size_t size);
 
 /* Records of one kind serve only as that kind, so a stale pointer to one finds another one. Short records are taken together,
- * so that they keep no other pages. Callers serialize the calls for a kind. */
+ * so that they keep few pages. Callers serialize the calls for a kind. */
 typedef struct metadata_kind {
   size_t size, alignment;
   size_t link;  /* offset of the pointer that links unused records; their other bytes are as they were given */

@@ -223,6 +223,46 @@ static void walk_beside_others(void **state)
   assert_true(check_everything());
 }
 
+/* ---- questions while a heap without locks ends ---- */
+
+static _Atomic(void *) asked;
+
+/* So many blocks go back that the depots of their class are used. */
+static void end_one_with_depots(void)
+{
+  list_t list = {0};
+  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.flags = POOL_HEAP_SINGLE_THREAD});
+  must(heap);
+  list_take_many(&list, heap, 32 << 10, 30);
+  void *kept = pool_heap_alloc(heap, 32 << 10);
+  must(kept);
+  atomic_store(&asked, kept);
+  list_take_many(&list, heap, 32 << 10, 30);
+  list_free(&list, heap);
+  pool_heap_destroy(heap);
+}
+
+static void ask_or_end(size_t index, void *count)
+{
+  if (index == 0)
+    until_the_end(count);
+  while (goes_on(index)) {
+    if (index == 1)
+      end_one_with_depots();
+    else if (index == 2)
+      must(pool_stats_json(NULL, 0) > 0);
+    else
+      (void)pool_in_use(atomic_load(&asked));
+  }
+}
+
+static void questions_beside_ends(void **state)
+{
+  (void)state;
+  run_all(WORKERS + 1, ask_or_end);
+  assert_true(check_everything());
+}
+
 /* ---- heaps for real time ---- */
 
 static pool_heap_t *many[64];
@@ -262,9 +302,8 @@ int main(void)
 {
   must(pool_option_set("purge_delay_ms", "1"));
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(threads_and_heaps_end),
-    cmocka_unit_test(single_thread_heap_beside_others),
-    cmocka_unit_test(walk_beside_others),
+    cmocka_unit_test(threads_and_heaps_end),  cmocka_unit_test(single_thread_heap_beside_others),
+    cmocka_unit_test(walk_beside_others),     cmocka_unit_test(questions_beside_ends),
     cmocka_unit_test(prefaulted_beside_ends),
   };
   return cmocka_run_group_tests_name("races", tests, NULL, NULL);

@@ -176,6 +176,7 @@ static void unused_depots_get_no_empties(void **state)
   assert_non_null(bin.depots.of[MY_SHARD].empties);
   bin_destroy(&bin);
   assert_null(bins_with_depots);
+  assert_true(bin.depots.shards && bin.depots.of != depots_of_nobody); /* questions may still read them */
 }
 
 int main(void)

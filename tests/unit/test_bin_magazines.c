@@ -2,6 +2,7 @@
  * Magazines of a bin: how they are filled, which depot has them, and when they go back. */
 #include "bins.h"
 #include "os_fake.h"
+#include "space/metadata.h"
 
 static size_t count_down(void **top)
 {

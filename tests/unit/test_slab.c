@@ -123,12 +123,61 @@ static void emptied(void **state)
   assert_int_equal(bits_count(slab->bitmap, 0, slab->capacity), 0);
 }
 
+/* The entries of `blocks`, which are all but the last in a row, up or down. */
+static size_t put_row(run_t *slab, size_t from, size_t count, bool down, void *last)
+{
+  void *blocks[MAGAZINE_CAPACITY_MOST];
+  for (size_t i = 0; i < count; i++)
+    blocks[i] = slab->start + (down ? from + count - 1 - i : from + i) * 48;
+  if (last)
+    blocks[count - 1] = last;
+  must(slab_may_be_stretch(blocks, count, 48) == !last);
+  return slab_put_stretch(slab, 48, slab_inverse(48), blocks, count);
+}
+
+/* Neighbours in memory get their bits together. Where one of them is no block, was free, or is not in the row, none gets any.
+ */
+static void stretches(void **state)
+{
+  (void)state;
+  void *fresh[1000];
+  run_t *slab = slab_new(region_new(REGION_BYTES), 1, 3, 48);
+  assert_int_equal(slab_take_fresh(slab, 48, fresh, 1000), 1000);
+  for (size_t count = 2; count <= MAGAZINE_CAPACITY_MOST; count++)
+    for (size_t from = 0; from < 130; from++)
+      for (int down = 0; down < 2; down++) {
+        assert_int_equal(put_row(slab, from, count, down, NULL), count);
+        assert_int_equal(bits_next_set(slab->bitmap, 0, 1000), from);
+        assert_int_equal(bits_count(slab->bitmap, 0, 1000), count);
+        assert_int_equal(bits_count(slab->bitmap, from, from + count), count);
+        bits_clear(slab->bitmap, from, from + count);
+      }
+  for (int down = 0; down < 2; down++) {
+    for (size_t free = 10; free < 20; free++) {
+      bit_set(slab->bitmap, free);
+      assert_int_equal(put_row(slab, 10, 10, down, NULL), 0);
+      bit_clear(slab->bitmap, free);
+    }
+    assert_int_equal(put_row(slab, 995, 10, down, NULL), 0); /* beyond the fresh mark */
+    assert_int_equal(put_row(slab, 0, 10, down, slab->start + 500 * 48), 0);
+  }
+  void *between[] = {slab->start + 8, slab->start + 8 + 48, slab->start + 8 + 96};
+  assert_true(slab_may_be_stretch(between, 3, 48));
+  assert_int_equal(slab_put_stretch(slab, 48, slab_inverse(48), between, 3), 0);
+  void *outside[] = {slab->start - 48, slab->start};
+  assert_int_equal(slab_put_stretch(slab, 48, slab_inverse(48), outside, 2), 0);
+  void *twice[] = {slab->start, slab->start + 96, slab->start + 96}; /* as long as a row of three */
+  assert_true(slab_may_be_stretch(twice, 3, 48));
+  assert_int_equal(slab_put_stretch(slab, 48, slab_inverse(48), twice, 3), 0);
+  assert_int_equal(bits_count(slab->bitmap, 0, slab->capacity), 0);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(index_by_inverse), cmocka_unit_test(fresh_blocks),
     cmocka_unit_test(answers),          cmocka_unit_test(free_blocks_in_address_order),
-    cmocka_unit_test(emptied),
+    cmocka_unit_test(emptied),          cmocka_unit_test(stretches),
   };
   return cmocka_run_group_tests_name("slab", tests, NULL, NULL);
 }
