@@ -242,15 +242,13 @@ bool live_is_over(const live_t *live)
 
 /* ---- a question ---- */
 
-static bool is_answered(const export_page_t *page, uint32_t asked)
-{
-  return (int32_t)(__atomic_load_n(&page->answered, __ATOMIC_ACQUIRE) - asked) >= 0;
-}
+static uint32_t answers(const export_page_t *page) { return __atomic_load_n(&page->answered, __ATOMIC_ACQUIRE); }
+static bool is_answered(const export_page_t *page, uint32_t asked) { return (int32_t)(answers(page) - asked) >= 0; }
 
 static bool wait_for_answer(export_page_t *page, uint32_t asked, uint64_t until_ms)
 {
   for (;;) {
-    uint32_t answered = __atomic_load_n(&page->answered, __ATOMIC_ACQUIRE);
+    uint32_t answered = answers(page);
     uint64_t now = now_ms();
     if (is_answered(page, asked) || now >= until_ms)
       return is_answered(page, asked);
@@ -320,13 +318,16 @@ enum { MORE_ROOM_MOST = 8, RETRY_MS = 2 };
 
 static void sleep_ms(long ms) { nanosleep(&(struct timespec){0, ms * 1000000}, NULL); }
 
-/* One after the other asks, or each would spoil what the other copies. */
-static bool begin_asking(const live_t *live, uint64_t until_ms)
+/* One after the other asks, or each would spoil what the other copies. While others get answers, their turns end. */
+static bool begin_asking(const live_t *live, int milliseconds)
 {
-  while (flock(live->file, LOCK_EX | LOCK_NB) != 0) {
-    if (now_ms() >= until_ms)
+  uint32_t answered = 0;
+  for (uint64_t until = 0; flock(live->file, LOCK_EX | LOCK_NB) != 0; sleep_ms(RETRY_MS)) {
+    uint32_t before = answered;
+    answered = answers(live->page);
+    until = until && answered == before ? until : now_ms() + (uint64_t)milliseconds;
+    if (now_ms() >= until)
       return false;
-    sleep_ms(RETRY_MS);
   }
   return true;
 }
@@ -364,12 +365,12 @@ static bool ask_alone(live_t *live, int milliseconds, char why[256])
 
 static bool ask_library(live_t *live, int milliseconds, char why[256])
 {
-  if (!begin_asking(live, now_ms() + (uint64_t)milliseconds)) {
+  if (!begin_asking(live, milliseconds)) {
     snprintf(why, 256, "somebody else asks it, and does not come to an end");
     return false;
   }
   bool done = ask_alone(live, milliseconds, why);
-  live->answered = __atomic_load_n(&live->page->answered, __ATOMIC_RELAXED);
+  live->answered = answers(live->page);
   flock(live->file, LOCK_UN);
   return done;
 }
@@ -400,8 +401,7 @@ bool live_goes_on(const live_t *live)
 {
   bool goes_on = false;
   for (; live && !goes_on; live = live->next)
-    goes_on = __atomic_load_n(&live->page->answered, __ATOMIC_RELAXED) != live->answered ||
-              __atomic_load_n(&live->page->sequence, __ATOMIC_RELAXED) % 2;
+    goes_on = answers(live->page) != live->answered || __atomic_load_n(&live->page->sequence, __ATOMIC_RELAXED) % 2;
   return goes_on;
 }
 
