@@ -83,6 +83,17 @@ static inline void seal_allow_threads(seal_filter_t *filter)
   seal_allow(filter, SYS_set_tid_address);
 }
 
+static inline void seal_allow_forks(seal_filter_t *filter)
+{
+  seal_allow(filter, SYS_wait4);
+#ifndef __GLIBC__ /* musl makes other calls */
+#ifdef SYS_fork
+  seal_allow(filter, SYS_fork);
+#endif
+  seal_allow(filter, SYS_gettid);
+#endif
+}
+
 /* For the calling thread and those that it starts from now on; SEAL_ALL: for all that there are, too. Of the calls that are
  * allowed the last three are the test's. */
 static inline void seal(unsigned allowed)
@@ -106,7 +117,7 @@ static inline void seal(unsigned allowed)
   if (allowed & SEAL_FENCES)
     seal_allow(&filter, SYS_membarrier);
   if (allowed & SEAL_FORKS)
-    seal_allow(&filter, SYS_wait4);
+    seal_allow_forks(&filter);
   if (allowed & SEAL_BREAK)
     seal_allow(&filter, SYS_brk);
   if (allowed & (SEAL_MASK | SEAL_THREADS | SEAL_FORKS))

@@ -238,7 +238,7 @@ static void overruns_a_shortened_one(pool_heap_t *heap)
 }
 
 /* Where there are no stacks, one address would be the manager's own, and is not told. */
-#ifdef __arm__
+#if defined __arm__ || !defined __GLIBC__ /* Debian's musl-gcc links no table that an unwinder finds */
 #define ALLOCATED_BY ""
 #else
 #define ALLOCATED_BY "allocated by "
