@@ -103,14 +103,26 @@ int mprotect(void *address, size_t size, int protection)
   return end_with(are_own(from, from + size) && each_part(from, from + size, protect, pages_of(protection)), ENOMEM);
 }
 
-/* Only MADV_DONTNEED has an effect. */
+enum { ZEROED_MOST = 1 << 20 };
+
+static bool all_may_be_written(uintptr_t from, uintptr_t to)
+{
+  MEMORY_BASIC_INFORMATION pages;
+  for (; from < to; from = (uintptr_t)pages.BaseAddress + pages.RegionSize)
+    if (!VirtualQuery((void *)from, &pages, sizeof pages) || pages.Protect != PAGE_READWRITE)
+      return false;
+  return true;
+}
+
+/* Only MADV_DONTNEED has an effect. Other threads may read records that are purged meanwhile, so what is short keeps its pages.
+ */
 int madvise(void *address, size_t size, int advice)
 {
   uintptr_t from = (uintptr_t)address, to = from + size;
   pthread_mutex_lock(&lock);
   bool own = are_own(from, to), done = all_are(from, to, MEM_COMMIT);
-  if (done && !own) /* an array of the test's */
-    memset(address, 0, size);
+  if (done && (!own || (advice == MADV_DONTNEED && size <= ZEROED_MOST && all_may_be_written(from, to))))
+    memset(address, 0, size); /* not own: an array of the test's */
   else if (done && advice == MADV_DONTNEED)
     done = each_part(from, to, decommit, 0) && each_part(from, to, commit, PAGE_READWRITE);
   return end_with(done, ENOMEM);
