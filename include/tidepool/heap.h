@@ -102,8 +102,9 @@ typedef struct pool_heap_options {
   /* The heap copies up to 31 bytes of its name. NULL: a name is generated. */
   const char *name;
 
-  /* The most bytes that the heap ever holds, its records included but not the lists of cached blocks; 0 is no limit. If the
-   * heap or an ancestor has a budget at creation, an exhausted heap also takes back the caches of sleeping threads. */
+  /* The most bytes that the heap ever holds, with its records, but without the lists of blocks that threads cache; 0 is no
+   * limit. If the heap or an ancestor has a budget at creation, an exhausted heap also takes back the caches of sleeping
+   * threads. */
   size_t budget;
 
   /* Bytes that are allocated at creation, for blocks. Allocations within them cannot fail while all blocks are of one size

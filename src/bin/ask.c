@@ -15,15 +15,18 @@ static void ask_end(bin_t *bin)
     lock_release(&bin->lock);
 }
 
-/* This reads whole words while the bitmap changes. The bit of a block that is neither taken nor put is constant
- * while its slab is open; slab_empty() makes all blocks fresh first. */
+/* This reads whole words while the bitmap changes. The bit of a block that is neither taken nor put is constant until its slab
+ * is emptied. slab_empty() makes all blocks fresh before it clears their bits, so a bit is believed only if its block is still
+ * not fresh afterwards. */
 READS_BESIDE_OWNER static bool ask_beside_owner(const bin_t *bin, const run_t *slab, const void *address, char **block)
 {
   const volatile run_t *as_it_is = slab;
   size_t index = bin_block_index(bin, slab, address);
   bool ours = index < as_it_is->fresh;
   *block = ours ? as_it_is->start + index * bin->block_size : NULL;
-  return ours && !(((const volatile word_t *)as_it_is->bitmap)[index / WORD_BITS] >> index % WORD_BITS & 1);
+  bool is_free = ours && ((const volatile word_t *)as_it_is->bitmap)[index / WORD_BITS] >> index % WORD_BITS & 1;
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  return ours && !is_free && index < as_it_is->fresh;
 }
 
 /* The run was found without this lock. It may have been closed since, and have another owner. */

@@ -27,7 +27,7 @@ void slab_empty(run_t *slab)
 {
   size_t bytes = slab->free_count ? bits_words(slab->fresh) * sizeof(word_t) : 0;
   slab->free_count = slab->fresh = slab->settled = 0;
-  __atomic_signal_fence(__ATOMIC_RELEASE);
+  __atomic_thread_fence(__ATOMIC_RELEASE); /* for ask_beside_owner() */
   shared_clear(slab->bitmap, bytes);
   slab->purged = 0;
   slab->zeroed = false;

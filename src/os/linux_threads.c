@@ -239,13 +239,14 @@ unsigned os_processor(void)
   return processor < 0 ? 0 : rank_of((unsigned)processor);
 }
 
-/* Numbers the usable processors; *end is behind the last. A container often has every second processor, or the upper half. */
+/* Numbers the usable processors; *end is behind the last. A container often has every second processor, or the upper half.
+ * Where all are usable the table is not even read: that would touch a page of it. */
 static unsigned note_ranks(const cpu_set_t *usable, size_t bytes, unsigned *end)
 {
-  static bool written;
+  static bool has_ranks;
   unsigned count = 0, total = (unsigned)CPU_COUNT_S(bytes, usable);
   for (unsigned i = 0; i < PROCESSORS_MOST && count < total; i++) {
-    if ((written |= i != count))
+    if ((has_ranks |= i != count))
       unusable_below[i] = (uint16_t)(i - count);
     count += CPU_ISSET_S(i, bytes, usable) != 0;
     *end = i + 1;

@@ -106,7 +106,7 @@ typedef struct arena {
   uint32_t dirty_count;
   uint32_t forgotten; /* units that cannot be mapped: neither free nor counted as used */
   run_t *runs;
-  word_t *long_bitmaps; /* LONG_BITMAP_WORDS for the slab of each unit. In the window they are zero unless there is one */
+  word_t *long_bitmaps; /* LONG_BITMAP_WORDS for the slab of each unit; in the window, zero while the unit has no slab */
   word_t *dirty, *start;
   span_tree_t room;   /* its map has the free units */
   size_t slot, slots; /* of the window; 0 slots: it is in none */

@@ -28,6 +28,8 @@ enum {
   KIND_BYTES = 64 << 10                       /* bytes of one kind that are taken together, at most */
 };
 
+_Static_assert(LISTED_MOST == 1 << 13, "a list for each shelf of short records");
+
 typedef struct piece {
   range_t range;               /* at the piece's own start */
   struct piece *newer, *older; /* on its shelf */

@@ -14,7 +14,7 @@
 #include <tidepool/heap.h>
 #include <tidepool/pool.h>
 
-enum { LIVE_MOST = 20000, REQUESTS = 60000, LIMIT = 24 << 20 };
+enum { LIVE_MOST = 20000, REQUESTS = 80000, LIMIT = 24 << 20 };
 
 static void *live[LIVE_MOST];
 static size_t live_count;
@@ -153,11 +153,9 @@ static void limit_the_process(void)
 static void no_request_is_refused_in_vain(void **state)
 {
   (void)state;
-  size_t refused = 0;
   limit_the_process();
   for (uint64_t seed = 1; seed <= 4; seed++)
-    refused += live_at_limit(NULL, seed, seed % 2);
-  assert_true(refused > 2000);
+    assert_true(live_at_limit(NULL, seed, seed % 2) > 500);
   os_fake_heal();
 }
 

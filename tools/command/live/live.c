@@ -318,7 +318,7 @@ enum { MORE_ROOM_MOST = 8, RETRY_MS = 2 };
 
 static void sleep_ms(long ms) { nanosleep(&(struct timespec){0, ms * 1000000}, NULL); }
 
-/* One after the other asks, or each would spoil what the other copies. While others get answers, their turns end. */
+/* One after the other asks, or each would spoil what the other copies. The wait begins anew with each answer to another. */
 static bool begin_asking(const live_t *live, int milliseconds)
 {
   uint32_t answered = 0;
