@@ -3,10 +3,12 @@
  * Runs a program, which another malloc may be preloaded to, and writes what it took. It is small itself: what a process holds
  * when it starts a program counts in that program's peak.
  *
- * usage: measure [--warm MIB] FILE LIBRARY COMMAND...     with LIBRARY "" for none
+ * usage: measure [--warm MIB] [--times N] FILE LIBRARY COMMAND...     with LIBRARY "" for none
  *
  * --warm has another process touch so many MiB of huge pages first and end. The host of a virtual machine that takes back free
  * memory then has these pages ready, as a bare machine always does.
+ *
+ * --times starts the program so often, one after the other, and writes the means of the runs and the highest peak.
  *
  * FILE gets one line: seconds by the clock, of user and system time, page faults, bytes at the peak of one process, and mean
  * bytes of all of them together, sampled each 5 ms. */
@@ -123,48 +125,83 @@ static _Noreturn void become(const char *library, char **command)
   _exit(CANNOT_RUN);
 }
 
+struct figures {
+  double clock, user, system, faults, peak, mean;
+};
+
+/* Runs the command once and adds what it took. Returns its status as wait() gives it, or -1 without one. */
+static int run_once(const char *library, char **command, const sigset_t *child_ends, struct figures *sums)
+{
+  const struct timespec pause = {.tv_nsec = SAMPLE_NS};
+  double start = now(), sum = 0, samples = 0;
+  pid_t pid = fork(), ended = 0;
+  if (pid == 0)
+    become(library, command);
+  struct rusage used;
+  int status = 0;
+  while (pid > 0 && (ended = wait4(pid, &status, WNOHANG, &used)) == 0) {
+    sum += resident_bytes(pid);
+    samples++;
+    sigtimedwait(child_ends, NULL, &pause);
+  }
+  if (ended != pid || pid < 0) {
+    fprintf(stderr, "measure: %s\n", strerror(errno));
+    return -1;
+  }
+  double peak = (double)used.ru_maxrss * 1024;
+  sums->clock += now() - start;
+  sums->user += seconds(used.ru_utime);
+  sums->system += seconds(used.ru_stime);
+  sums->faults += (double)used.ru_minflt;
+  sums->peak = peak > sums->peak ? peak : sums->peak;
+  sums->mean += samples > 0 ? sum / samples : peak;
+  return status;
+}
+
+static bool write_figures(const char *path, const struct figures *sums, double runs)
+{
+  FILE *file = fopen(path, "w");
+  if (file &&
+      fprintf(file, "%.6f %.6f %.6f %.1f %.0f %.0f\n", sums->clock / runs, sums->user / runs, sums->system / runs,
+              sums->faults / runs, sums->peak, sums->mean / runs) >= 0 &&
+      fclose(file) == 0)
+    return true;
+  fprintf(stderr, "measure: %s: %s\n", path, strerror(errno));
+  return false;
+}
+
+/* The value of an option that stands first, which is then passed over. */
+static const char *option(const char *name, int *argc, char ***argv)
+{
+  if (*argc < 3 || strcmp((*argv)[1], name) != 0)
+    return NULL;
+  *argc -= 2;
+  *argv += 2;
+  return (*argv)[0];
+}
+
 int main(int argc, char **argv)
 {
-  const char *mib = argc > 2 && strcmp(argv[1], "--warm") == 0 ? argv[2] : NULL;
-  argc -= mib ? 2 : 0;
-  argv += mib ? 2 : 0;
-  if (argc < 4) {
-    fprintf(stderr, "usage: measure [--warm MIB] FILE LIBRARY COMMAND...\n");
+  const char *mib = option("--warm", &argc, &argv), *times = option("--times", &argc, &argv);
+  long runs = times ? strtol(times, NULL, 10) : 1;
+  if (argc < 4 || runs < 1) {
+    fprintf(stderr, "usage: measure [--warm MIB] [--times N] FILE LIBRARY COMMAND...\n");
     return 2;
   }
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   signal(SIGCHLD, SIG_DFL); /* whoever ignores it gets no figures of a child */
   if (mib && !warm(mib))
     return 1;
-  const struct timespec pause = {.tv_nsec = SAMPLE_NS};
   sigset_t child_ends;
   sigemptyset(&child_ends);
   sigaddset(&child_ends, SIGCHLD);
   sigprocmask(SIG_BLOCK, &child_ends, NULL); /* so that it is waited for together with the time */
-  double start = now(), sum = 0, samples = 0;
-  pid_t pid = fork(), ended = 0;
-  if (pid == 0)
-    become(argv[2], argv + 3);
-  struct rusage used;
+  struct figures sums = {0};
   int status = 0;
-  while (pid > 0 && (ended = wait4(pid, &status, WNOHANG, &used)) == 0) {
-    sum += resident_bytes(pid);
-    samples++;
-    sigtimedwait(&child_ends, NULL, &pause);
-  }
-  if (ended != pid || pid < 0) {
-    fprintf(stderr, "measure: %s\n", strerror(errno));
+  for (long run = 0; run < runs && status == 0; run++)
+    status = run_once(argv[2], argv + 3, &child_ends, &sums);
+  if (status == -1 || !write_figures(argv[1], &sums, (double)runs))
     return 1;
-  }
-  double took = now() - start, peak = (double)used.ru_maxrss * 1024, mean = samples > 0 ? sum / samples : peak;
-  FILE *file = fopen(argv[1], "w");
-  if (!file ||
-      fprintf(file, "%.6f %.6f %.6f %ld %.0f %.0f\n", took, seconds(used.ru_utime), seconds(used.ru_stime), used.ru_minflt,
-              peak, mean) < 0 ||
-      fclose(file) != 0) {
-    fprintf(stderr, "measure: %s: %s\n", argv[1], strerror(errno));
-    return 1;
-  }
   if (WIFSIGNALED(status))
     fprintf(stderr, "measure: %s: ended by signal %d\n", argv[3], WTERMSIG(status));
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1;

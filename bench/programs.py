@@ -24,10 +24,10 @@ def last_line(text):
     return lines[-1] if lines else ""
 
 
-def run_group(arguments, timeout, during=None, **options):
+def run_group(arguments, timeout, during=None, output=subprocess.DEVNULL, **options):
     """Runs a program in a session of its own, `during` beside it, and returns its exit status and what it complained of. If
     anything is wrong, it ends with all that it has started: what hangs would keep its pipe open for ever."""
-    with subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    with subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.PIPE, text=True,
                           start_new_session=True, **options) as process:
         try:
             if during:

@@ -3,7 +3,7 @@
 """Runs real programs with each allocator preloaded, and says what they took.
 
 Inside each repetition a program is run allocator by allocator, each time in another order. Time is that of the processor, of
-the program and of all that it starts; the clock's is in the raw figures.
+the program and of all that it starts, but for public workloads; the clock's is in the raw figures.
 """
 import argparse
 import json
@@ -20,9 +20,11 @@ import caches
 import command
 import more_programs
 import progress
+import public_workloads
 import real_programs
 import real_tables
 import results
+import starts
 import turns
 from machine import describe_machine, describe_version
 from programs import Failure, last_line, run_group, settle_environment
@@ -45,15 +47,18 @@ class Session:
     def run_once(self, program, library):
         """The figures of one run."""
         command, environment = program.command(self.folder)
-        figures = os.path.join(self.folder, "figures")
-        status, said = run_group(
-            [self.measure, *self.warm, figures, library, *command], real_programs.STUCK_SECONDS,
-            program.client and (lambda process: program.client(self.folder, process)), cwd=self.folder,
-            env={"PATH": real_programs.PATH, "LC_ALL": "C.UTF-8", **environment})
+        figures, printed = (os.path.join(self.folder, name) for name in ("figures", "printed"))
+        times = ["--times", str(program.times)] if program.times > 1 else []
+        with open(printed, "wb") as output:
+            status, said = run_group(
+                [self.measure, *self.warm, *times, figures, library, *command], real_programs.STUCK_SECONDS,
+                program.client and (lambda process: program.client(self.folder, process)), output, cwd=self.folder,
+                env={"PATH": real_programs.PATH, "LC_ALL": "C.UTF-8", **environment})
         if status != 0 or "cannot be preloaded" in said:
             raise Failure(last_line(said) or f"exit status {status}")
-        with open(figures, encoding="utf-8") as file:
-            return dict(zip(FIGURES, map(float, file.read().split())))
+        with open(figures, encoding="utf-8") as file, open(printed, encoding="utf-8", errors="replace") as output:
+            found = dict(zip(FIGURES, map(float, file.read().split())))
+            return {**found, "time": program.time(found, output.read())}
 
     def attempt(self, program, allocator):
         self.progress.step(f"repetition {self.repetitions + 1}", program.name, allocator)
@@ -62,8 +67,7 @@ class Session:
         except Failure as failure:
             self.fail(program, allocator, failure)
             return []
-        return [{"program": program.name, "allocator": allocator, "repetition": self.repetitions, **found,
-                 "time": found["user"] + found["system"]}]
+        return [{"program": program.name, "allocator": allocator, "repetition": self.repetitions, **found}]
 
     def fail(self, program, allocator, failure):
         self.failures.append({"program": program.name, "allocator": allocator, "what": f"{program.name}: {failure}"})
@@ -118,8 +122,12 @@ def arguments():
     parser = command.parser("Runs real programs with each allocator preloaded.", 10)
     parser.add_argument("--measure", metavar="PROGRAM", help="the program that measures one run")
     parser.add_argument("--tidepool", metavar="LIBRARY", help="libtidepool-malloc.so")
-    parser.add_argument("--more", action="store_true", help="the second set of programs instead")
+    other_set = parser.add_mutually_exclusive_group()
+    other_set.add_argument("--more", action="store_true", help="the second set of programs instead")
+    other_set.add_argument("--starts", action="store_true", help="programs that end almost at once instead")
+    other_set.add_argument("--public", metavar="DIR", help="the workloads of mimalloc-bench, which is in DIR, instead")
     parser.add_argument("--only", metavar="NAMES", help="some of the programs, with commas between them")
+    parser.add_argument("--without", metavar="NAMES", default="", help="allocators to leave out, with commas between them")
     parser.add_argument("--warm", type=mebibytes, default=0, metavar="MIB",
                         help="before each run another process touches so many MiB of huge pages")
     parser.add_argument("--smoke", action="store_true", help="only try every program once, with tidepool")
@@ -130,18 +138,28 @@ def arguments():
 
 
 def chosen_set(options):
-    return more_programs if options.more else real_programs
+    """Its programs, and what makes their data."""
+    if options.public:
+        return public_workloads.in_directory(options.public), public_workloads.DATA
+    chosen = more_programs if options.more else starts if options.starts else real_programs
+    return chosen.REAL_PROGRAMS, chosen.DATA
+
+
+def named(text, names, option, what):
+    """Those of a list with commas, each of which has to be there."""
+    wanted = text.split(",") if text else []
+    for name in wanted:
+        if name not in names:
+            raise Failure(f"{option}: no {what} {name}; there are {', '.join(names)}")
+    return wanted
 
 
 def chosen(programs, only):
     names = [program.name for program in programs]
-    wanted = only.split(",") if only else names
-    unknown = [name for name in wanted if name not in names]
-    if unknown:
-        raise Failure(f"--only: no program {unknown[0]}; there are {', '.join(names)}")
+    wanted = named(only, names, "--only", "program") or names
     found = [program for program in programs if program.name in wanted]
     return ([program for program in found if not real_programs.missing(program)],
-            [f"{program.name}: {binary} is not installed (Debian package {package})"
+            [f"{program.name}: {binary} is not installed" + (f" (Debian package {package})" if package else "")
              for program in found for binary, package in real_programs.missing(program)])
 
 
@@ -160,7 +178,10 @@ def prepared(options, folder):
     given = command.given_libraries(options)
     libraries = {results.HERO: preloadable(options.tidepool, folder), **PEERS,
                  **{name: preloadable(path, folder) for name, path in given.items()}}
-    programs, missing = chosen(chosen_set(options).REAL_PROGRAMS, options.only)
+    for name in named(options.without, [name for name in libraries if name != results.HERO], "--without", "allocator"):
+        libraries.pop(name, None)
+    of_set, data = chosen_set(options)
+    programs, missing = chosen(of_set, options.only)
     measure = os.path.abspath(options.measure)
     absent = usable(measure, libraries, folder) + missing
     for line in absent:
@@ -169,7 +190,7 @@ def prepared(options, folder):
         sys.exit(SKIPPED)
     if results.HERO not in libraries or not programs:
         raise Failure("nothing can be measured")
-    for make in chosen_set(options).DATA:
+    for make in data:
         make(folder)
     return Session(measure, libraries, programs, options.minutes * 60, folder, options.warm), given, absent
 
@@ -198,7 +219,8 @@ def measured(options, session, given, absent):
         session.runs = list(caches.run(session))
     else:
         session.run()
-    return {"format": 1, "date": command.timestamp(), "warm": options.warm, "kind": "caches" if options.caches else "times",
+    return {"format": 1, "date": command.timestamp(), "warm": options.warm,
+            "kind": "caches" if options.caches else "times", "public": bool(options.public),
             "command": options.command or shlex.join(["bench/real.py", *sys.argv[1:]]), "machine": machine,
             "allocators": list(session.libraries),
             "versions": {name: describe_version(name, given.get(name)) for name in session.libraries},
@@ -215,8 +237,8 @@ def main():
     if options.markdown:
         return print(shown(read_results(options.markdown)))
     if options.missing_packages:
-        lacking = (real_programs.missing(program) for program in chosen_set(options).REAL_PROGRAMS)
-        return print(*dict.fromkeys(package for parts in lacking for _, package in parts))
+        lacking = (real_programs.missing(program) for program in chosen_set(options)[0])
+        return print(*dict.fromkeys(package for parts in lacking for _, package in parts if package))
     if not options.measure or not options.tidepool:
         raise Failure("--measure and --tidepool are needed (tools/bench --programs gives them)")
     settle_environment()

@@ -18,6 +18,10 @@ PATH = "/usr/bin:/bin"   # Debian's, whatever else is installed
 STUCK_SECONDS = 120
 
 
+def processor_time(figures, _output):
+    return figures["user"] + figures["system"]
+
+
 class RealProgram(NamedTuple):
     name: str
     binary: str
@@ -26,6 +30,8 @@ class RealProgram(NamedTuple):
     command: Callable   # of the directory of the data: the arguments, and what else the environment has
     client: Callable = None   # of a server: sends it what it has to do, and ends it; all may take some times longer
     needs: tuple = ()   # other programs that it or its client runs, each with its package
+    times: int = 1   # how often one run starts it; its figures are means
+    time: Callable = processor_time   # of the figures and of what it prints: the seconds that are compared
 
 
 def write(path, text):

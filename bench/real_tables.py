@@ -2,7 +2,10 @@
 """What is said of real programs: tables of Markdown, which a terminal can show as they are."""
 import statistics
 
-from results import BASELINE, HERO, LEAST_REPETITIONS, MIB, UNDECIDED, digits, median_of_means, median_ratio
+from results import BASELINE, HERO, LEAST_REPETITIONS, MIB, UNDECIDED, digits, median_of_means, median_ratio, nanoseconds
+
+
+KINDS = {False: "Processor time.", True: "The time that a workload prints, or the clock's."}   # of public workloads
 
 
 class RealResults:
@@ -58,7 +61,7 @@ def program_row(results, program):
     middle = {key: results.middle(program, HERO, key) for key in ("time", "system", "peak", "mean", "faults")}
     time = results.ratio(program, HERO, best, "time") if best else None
     peak = results.ratio(program, HERO, least, "peak") if least else None
-    return [program, f"{middle['time']:.2f} s", number(results.ratio(program, HERO, BASELINE, "time")),
+    return [program, nanoseconds(middle["time"] * 1e9), number(results.ratio(program, HERO, BASELINE, "time")),
             f"{number(time)} {best}, {time.verdict}" if time else "-", f"{digits(middle['peak'] / MIB)} MiB",
             f"{digits(peak.middle)} {least}" if peak else "-", f"{digits(middle['mean'] / MIB)} MiB",
             f"{middle['faults']:,.0f}", f"{results.middle(program, best, 'faults'):,.0f}" if best else "-"]
@@ -96,8 +99,8 @@ def markdown(results):
     repetitions = len({run["repetition"] for run in raw["runs"]})
     parts = [table(head, [program_row(results, program) for program in slowest_first(results)]),
              table(means, [mean_row(results, allocator) for allocator in results.allocators]),
-             f"Processor time. Below 1 is faster, or less memory. Medians of {repetitions} repetitions; brackets show a "
-             f"95 % confidence interval of the ratio; {UNDECIDED}: the interval contains 1. The best other is the "
-             "fastest at that program, chosen by the same figures, which favours it. Means are geometric, over "
+             f"{KINDS[raw.get('public', False)]} Below 1 is faster, or less memory. Medians of {repetitions} repetitions; "
+             f"brackets show a 95 % confidence interval of the ratio; {UNDECIDED}: the interval contains 1. The best other is "
+             "the fastest at that program, chosen by the same figures, which favours it. Means are geometric, over "
              f"{len(results.common())} programs."]
     return "\n\n".join(parts + surroundings(raw))

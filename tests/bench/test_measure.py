@@ -63,6 +63,21 @@ class Measure(unittest.TestCase):
             self.assertEqual((done.returncode, done.stderr), (1, f"measure: --warm: cannot touch {mib} MiB\n"))
         self.assertEqual(run("40").returncode, 2)
 
+    def test_a_program_that_is_started_often_has_the_means_of_its_runs(self):
+        def run(times, *command):
+            return subprocess.run([MEASURE, "--times", times, self.file, "", *command], capture_output=True, text=True,
+                                  timeout=600, check=False)
+        runs = self.file.with_name("runs")
+        self.assertEqual(run("12", "/bin/sh", "-c", f"echo >>{runs}").returncode, 0)
+        self.assertEqual(runs.read_text(), 12 * "\n")
+        faults = float(self.file.read_text().split()[3])
+        once = self.figures("/bin/sh", "-c", f"echo >>{runs}")[3]
+        self.assertTrue(once / 2 < faults < 2 * once, (once, faults))
+        self.assertEqual(run("12", "/bin/sh", "-c", f"echo >>{runs}; exit 3").returncode, 3)
+        self.assertEqual(len(runs.read_text()), 14)   # the first that fails is the last
+        for times in "0", "-1", "x":
+            self.assertEqual(run(times, "/bin/true").returncode, 2)
+
     def test_the_status_is_the_program_s(self):
         self.figures("/bin/sh", "-c", "exit 3", status=3)
         self.figures("/bin/sh", "-c", "exit 3", status=3,

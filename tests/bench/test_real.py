@@ -19,10 +19,12 @@ import made_up   # finds bench/
 
 import command
 import more_programs
+import public_workloads
 import real
 import real_programs
 import real_tables
 import results
+import starts
 import turns
 from programs import Failure
 
@@ -39,6 +41,7 @@ case "$3$2" in
 fails*jemalloc*) echo 'fails: no memory' >&2; exit 1 ;;
 esac
 echo "9 $time .25 1000 2097152 1048576" >"$1"
+echo "of $3: $time seconds, 8 operations"
 """
 
 
@@ -132,6 +135,23 @@ class Sessions(unittest.TestCase):
         self.assertIn("exit status 1", self.run_quietly(self.session()))
         text = real_tables.markdown(real_tables.RealResults(raw(warm=512)))
         self.assertIn("; before each run another process touched 512 MiB of huge pages; ", text)
+
+    def test_a_program_may_be_started_often_in_one_run(self):
+        self.measure.write_text(MEASURE.replace("#!/bin/sh", '#!/bin/sh\n[ "$1 $2" = "--times 100" ] || exit 1\nshift 2'))
+        session = self.session(names=("one",), libraries=("tidepool",))
+        self.assertIn("exit status 1", self.run_quietly(session))
+        session.programs = [session.programs[0]._replace(times=100)]
+        self.assertNotIn("exit status", self.run_quietly(session))
+
+    def test_the_time_may_be_what_a_program_prints(self):
+        session = self.session(names=("one",), libraries=("tidepool", "jemalloc"))
+        for time, expected in ((public_workloads.said("([0-9.]+) seconds"), {1, 4}),
+                               (public_workloads.said("([0-9]+) op", 2), {.25}), (public_workloads.clock, {9})):
+            session.programs = [session.programs[0]._replace(time=time)]
+            self.run_quietly(session)
+            self.assertEqual({run["time"] for run in session.runs}, expected)
+        session.programs = [session.programs[0]._replace(time=public_workloads.said("([0-9]+) hours"))]
+        self.assertIn("one: no figure in what it prints: of one: 1 seconds, 8 operations", self.run_quietly(session))
 
     def test_an_interrupt_counts_what_is_complete_or_is_an_error(self):
         for at, enough in (2, False), (results.LEAST_REPETITIONS + 2, True):
@@ -236,6 +256,26 @@ class Sessions(unittest.TestCase):
         self.assertNotIn("| one |", printed)
         self.assertEqual(self.whole("--more", "--only", "one")[1], "--only: no program one; there are three")
 
+    def test_workloads_are_those_of_a_directory(self):
+        built = pathlib.Path(self.folder.name, "out/bench")
+        built.mkdir(parents=True)
+        for name in "cfrac", "mleak":
+            built.joinpath(name).symlink_to("/bin/true")
+        printed, said = self.whole("--public", self.folder.name, "--only", "cfrac,mleak,barnes")
+        self.assertIn("| cfrac | 9.00 s |", printed)   # by the clock
+        self.assertIn("The time that a workload prints, or the clock's.", printed)
+        self.assertIn(f"barnes: {built}/barnes is not installed\n", said)
+        self.assertEqual(self.whole("--public", "/no/such", "--only", "cfrac")[1], "nothing can be measured")
+        # No package has the others.
+        self.assertIn(self.whole("--public", "/no/such", "--missing-packages")[0], ("\n", "ruby\n"))
+
+    def test_some_allocators_may_be_left_out(self):
+        printed, _ = self.whole("--without", "jemalloc,tcmalloc")
+        self.assertEqual([name in printed for name in ("| malloc |", "| mimalloc |", "| jemalloc |", "| tcmalloc |")],
+                         [True, True, False, False])
+        self.assertEqual(self.whole("--without", "tidepool")[1],
+                         "--without: no allocator tidepool; there are malloc, jemalloc, mimalloc, tcmalloc")
+
     def test_a_smoke_test_without_programs_counts_as_skipped(self):
         with self.assertRaises(SystemExit) as ended:
             self.whole("--smoke", programs=("gone",))
@@ -263,7 +303,8 @@ class Programs(unittest.TestCase):
         self.assertEqual(real_programs.missing(lacking), [("no-such-binary", "package-of-it")])
 
     def test_names_are_unique_and_fit_a_list(self):
-        names = [program.name for module in (real_programs, more_programs) for program in module.REAL_PROGRAMS]
+        sets = [module.REAL_PROGRAMS for module in (real_programs, more_programs, starts)]
+        names = [program.name for programs in [*sets, public_workloads.in_directory("x")] for program in programs]
         self.assertEqual(len(names), len(set(names)))
         self.assertFalse([name for name in names if set(name) & set(", |")])
 
