@@ -41,12 +41,16 @@ class Session:
     def __init__(self, measure, libraries, programs, seconds, folder, warm=0):
         self.measure, self.libraries, self.programs, self.folder = measure, libraries, programs, folder
         self.warm = ["--warm", str(warm)] if warm else []
+        self.options = {}   # of an allocator: what TIDEPOOL_OPTIONS is for it
         self.seconds, self.progress = seconds, progress.Progress(seconds)
         self.runs, self.failures, self.repetitions = [], [], 0
 
-    def run_once(self, program, library):
+    def run_once(self, program, allocator):
         """The figures of one run."""
         command, environment = program.command(self.folder)
+        library = self.libraries[allocator]
+        if allocator in self.options:
+            environment = {**environment, "TIDEPOOL_OPTIONS": self.options[allocator]}
         figures, printed = (os.path.join(self.folder, name) for name in ("figures", "printed"))
         times = ["--times", str(program.times)] if program.times > 1 else []
         with open(printed, "wb") as output:
@@ -63,7 +67,7 @@ class Session:
     def attempt(self, program, allocator):
         self.progress.step(f"repetition {self.repetitions + 1}", program.name, allocator)
         try:
-            found = self.run_once(program, self.libraries[allocator])
+            found = self.run_once(program, allocator)
         except Failure as failure:
             self.fail(program, allocator, failure)
             return []
@@ -118,6 +122,14 @@ def mebibytes(text):
     return int(text)
 
 
+def named_options(text):
+    """What --with may be."""
+    name, equals, options = text.partition("=")
+    if not re.fullmatch(r"[\w.+-]+", name) or not equals or name in command.OWN_NAMES:
+        raise argparse.ArgumentTypeError(f"{text}: not NAME=OPTIONS with a name of its own")
+    return name, options
+
+
 def arguments():
     parser = command.parser("Runs real programs with each allocator preloaded.", 10)
     parser.add_argument("--measure", metavar="PROGRAM", help="the program that measures one run")
@@ -127,6 +139,8 @@ def arguments():
     other_set.add_argument("--starts", action="store_true", help="programs that end almost at once instead")
     other_set.add_argument("--public", metavar="DIR", help="the workloads of mimalloc-bench, which is in DIR, instead")
     parser.add_argument("--only", metavar="NAMES", help="some of the programs, with commas between them")
+    parser.add_argument("--with", dest="more_tidepools", action="append", default=[], type=named_options,
+                        metavar="NAME=OPTIONS", help="tidepool once more, with TIDEPOOL_OPTIONS")
     parser.add_argument("--without", metavar="NAMES", default="", help="allocators to leave out, with commas between them")
     parser.add_argument("--warm", type=mebibytes, default=0, metavar="MIB",
                         help="before each run another process touches so many MiB of huge pages")
@@ -178,6 +192,7 @@ def prepared(options, folder):
     given = command.given_libraries(options)
     libraries = {results.HERO: preloadable(options.tidepool, folder), **PEERS,
                  **{name: preloadable(path, folder) for name, path in given.items()}}
+    libraries.update({name: libraries[results.HERO] for name, _ in options.more_tidepools})
     for name in named(options.without, [name for name in libraries if name != results.HERO], "--without", "allocator"):
         libraries.pop(name, None)
     of_set, data = chosen_set(options)
@@ -192,7 +207,9 @@ def prepared(options, folder):
         raise Failure("nothing can be measured")
     for make in data:
         make(folder)
-    return Session(measure, libraries, programs, options.minutes * 60, folder, options.warm), given, absent
+    session = Session(measure, libraries, programs, options.minutes * 60, folder, options.warm)
+    session.options = dict(options.more_tidepools)
+    return session, given, absent
 
 
 def smoke(session):
@@ -223,7 +240,8 @@ def measured(options, session, given, absent):
             "kind": "caches" if options.caches else "times", "public": bool(options.public),
             "command": options.command or shlex.join(["bench/real.py", *sys.argv[1:]]), "machine": machine,
             "allocators": list(session.libraries),
-            "versions": {name: describe_version(name, given.get(name)) for name in session.libraries},
+            "versions": {name: session.options.get(name) or describe_version(name, given.get(name))
+                         for name in session.libraries},
             "programs": [{"name": program.name, "what": program.what} for program in session.programs],
             "absent": absent, "failures": session.failures, "runs": session.runs}
 

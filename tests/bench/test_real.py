@@ -269,6 +269,16 @@ class Sessions(unittest.TestCase):
         # No package has the others.
         self.assertIn(self.whole("--public", "/no/such", "--missing-packages")[0], ("\n", "ruby\n"))
 
+    def test_tidepool_may_run_once_more_with_options(self):
+        slow = '[ "$TIDEPOOL_OPTIONS" != slow=1 ] || set -- "$1" other "$3"'
+        self.measure.write_text(MEASURE.replace("#!/bin/sh", "#!/bin/sh\n" + slow))
+        printed, _ = self.whole("--with", "slow=slow=1", "--with", "same=quick=1", "--without", "jemalloc,mimalloc,tcmalloc")
+        for row in "| tidepool | 0.56 ", "| slow | 1.00 ", "| same | 0.56 ":
+            self.assertIn("\n" + row, printed)
+        self.assertIn("slow: slow=1; same: quick=1.", printed)
+        for text in "malloc=x=1", "x", "a b=x=1":
+            self.assertRaisesRegex(argparse.ArgumentTypeError, "not NAME=OPTIONS with", real.named_options, text)
+
     def test_some_allocators_may_be_left_out(self):
         printed, _ = self.whole("--without", "jemalloc,tcmalloc")
         self.assertEqual([name in printed for name in ("| malloc |", "| mimalloc |", "| jemalloc |", "| tcmalloc |")],
