@@ -6,7 +6,7 @@ usage: machines.py SOURCE-ROOT MACHINE
 Debian's cross compilers come without cmocka: a small one is in the folder musl. The programs are run as if the processor knew
 their machine: a namespace of its own has qemu for its interpreter of such programs, so programs start others, and scripts start
 programs. Where that is refused, meson starts qemu, and what needs no more than one program is run: some of each layer. A
-processor for x86-64 runs the programs of i386 itself. Exit status 77: something that is needed is not installed."""
+processor for x86-64 runs the programs of i386 itself, if the kernel lets it, and the emulator fewer suites of them. Exit status 77: something that is needed is not installed."""
 
 import dataclasses
 import os
@@ -38,6 +38,7 @@ class Machine:
     emulator: str = ""          # qemu-NAME
     number: int = 0             # e_machine in the head of a program
     suites: tuple[str, ...] = ()   # these run whole, and some programs where there are none
+    native: tuple[str, ...] = ()   # those where the kernel runs its programs without an emulator
     bits: int = 64
     little: bool = True
     pages: tuple[int, ...] = () # the sizes that its kernels have beside 4 KiB, of those that qemu shows programs
@@ -54,7 +55,7 @@ MACHINES = {
     "ppc64el": Machine("powerpc64le-linux-gnu-", "ppc64le", 21, pages=(65536,), name="ppc64le"),
     "s390x": Machine("s390x-linux-gnu-", "s390x", 22, EVERY, little=False, name="s390x"),
     "armhf": Machine("arm-linux-gnueabihf-", "arm", 40, ("unit", "heap"), bits=32, name="armv7l"),
-    "i386": Machine("i686-linux-gnu-", suites=EVERY, bits=32, name="i686"),
+    "i386": Machine("i686-linux-gnu-", "i386", 3, ("unit", "heap"), EVERY, bits=32, name="i686"),
 }
 
 # Left out is what counts the emulator's memory as well (limits), is of the machine that builds (docs), or takes very long
@@ -89,23 +90,25 @@ LEFT_OUT = {
 # Cases that fail by what the processor does, or an emulator of 32-bit machines.
 STACK = "/proc does not name the program's stack, in which marks may be"
 SHORTER = "mremap() that shortens a mapping makes inaccessible what is behind it"
+OF_32_BITS = {
+    "huge/given_test": SHORTER,
+    "huge/resized_in_vain_test": SHORTER,
+    "heap_flags/zero_large_on_free_test": SHORTER,
+    "heap_flags/zero_untouched_on_free_test": SHORTER,
+    "flags/zero_on_shrink_in_place": SHORTER,
+    "profile_blocks/not_resized": SHORTER,
+    "wiped/with_budgets": SHORTER,
+    "wiped/with_reserves": SHORTER,
+    "gate/forks_beside_mappings_test": "mremap() moves mappings to address 0",
+    "pages/refusals": "mincore() fails for memory without access",
+    "wiped/in_memory": STACK,
+    "wiped/among_others": STACK,
+}
 LEFT_OUT_OF = {
     "s390x": {"guarded/says_what_it_was": "of the address of a fault, only the page is known"},
     "riscv64": {"faults/signals_are_blocked": "a handler finds none of the signals blocked that it asks for"},
-    "armhf": {
-        "huge/given_test": SHORTER,
-        "huge/resized_in_vain_test": SHORTER,
-        "heap_flags/zero_large_on_free_test": SHORTER,
-        "heap_flags/zero_untouched_on_free_test": SHORTER,
-        "flags/zero_on_shrink_in_place": SHORTER,
-        "profile_blocks/not_resized": SHORTER,
-        "wiped/with_budgets": SHORTER,
-        "wiped/with_reserves": SHORTER,
-        "gate/forks_beside_mappings_test": "mremap() moves mappings to address 0",
-        "pages/refusals": "mincore() fails for memory without access",
-        "wiped/in_memory": STACK,
-        "wiped/among_others": STACK,
-    },
+    "armhf": OF_32_BITS,
+    "i386": OF_32_BITS,
 }
 # Cases that fail by what older emulators do.
 MAPS_OVER, LARGE = "MAP_FIXED_NOREPLACE maps over what is there", "takes 32 bytes for each page of a mapping"
@@ -162,11 +165,22 @@ def way_in(machine, emulator, folder):
     return None if tried.returncode else way
 
 
+def runs_natively(machine, folder):
+    """Whether the kernel runs its programs without an emulator. Those of kernels that only know 64 bits do not run i386's."""
+    program = folder / "native"
+    (folder / "native.c").write_text("int main(void) { return 0; }\n")
+    run(f"{machine.tools}gcc", "-static", "-o", program, "native.c", folder=folder)
+    try:
+        return subprocess.run([program], check=False).returncode == 0
+    except OSError:
+        return False
+
+
 # ---- the tests ----
 
-def configure(root, folder, name, way):
+def configure(root, folder, name, machine, way):
     """A build directory in which the one package is the small cmocka."""
-    machine, build = MACHINES[name], folder / "build"
+    build = folder / "build"
     packages = cmocka_package(folder, f"{machine.tools}gcc")
     wrapped = "true" if machine.emulator and not way else "false"
     (folder / "run.ini").write_text(OF_RUN.format(packages=packages, wrapped=wrapped))
@@ -235,18 +249,22 @@ def main():
         sys.exit(__doc__)
     name, machine = sys.argv[2], MACHINES[sys.argv[2]]
     need("meson", "ninja", "pkg-config", "ar", "readelf", f"{machine.tools}gcc")
-    emulator = emulator_of(machine) if machine.emulator else None
-    if machine.emulator and not emulator:
-        skip(f"a static qemu-{machine.emulator} (qemu-user-static)")
     with tempfile.TemporaryDirectory() as scratch:
-        folder, version = pathlib.Path(scratch), version_of(emulator) if emulator else (99, 0)
+        folder = pathlib.Path(scratch)
+        if machine.native and runs_natively(machine, folder):
+            machine = dataclasses.replace(machine, emulator="", suites=machine.native)
+        emulator = emulator_of(machine) if machine.emulator else None
+        if machine.emulator and not emulator:
+            skip(f"a static qemu-{machine.emulator} (qemu-user-static)")
+        version = version_of(emulator) if emulator else (99, 0)
         way = way_in(machine, emulator, folder) if emulator else None
-        left_out = LEFT_OUT_OF.get(name, {}) | (LEFT_OUT if emulator else {})
+        left_out = LEFT_OUT | LEFT_OUT_OF.get(name, {}) if emulator else {}
         left_out |= LEFT_OUT_BEFORE_8_1 if version < (8, 1) else {}
         environment = surroundings(machine, left_out)
-        build = configure(pathlib.Path(sys.argv[1]).resolve(), folder, name, way)
+        build = configure(pathlib.Path(sys.argv[1]).resolve(), folder, name, machine, way)
         which = whole(machine.suites) if machine.suites and (way or not emulator) else SOME
-        print(f"{name}, qemu {version}: {test(build, way, which, **environment)}", flush=True)
+        by = f"qemu {version}" if emulator else "without an emulator"
+        print(f"{name}, {by}: {test(build, way, which, **environment)}", flush=True)
         for case, why in left_out.items():
             print(f"left out: {case}: {why}")
         test_pages(build, way, machine, version, environment)
