@@ -4,9 +4,10 @@
 usage: machines.py SOURCE-ROOT MACHINE
 
 Debian's cross compilers come without cmocka: a small one is in the folder musl. The programs are run as if the processor knew
-their machine: a namespace of its own has qemu for its interpreter of such programs, so programs start others, and scripts start
-programs. Where that is refused, meson starts qemu, and what needs no more than one program is run: some of each layer. A
-processor for x86-64 runs the programs of i386 itself, if the kernel lets it, and the emulator fewer suites of them. Exit status 77: something that is needed is not installed."""
+their machine: a namespace of its own has qemu for its interpreter of such programs, so programs start others, and scripts
+start programs. Where that is refused, meson starts qemu, and what needs no more than one program is run: some of each layer. A
+processor for x86-64 runs the programs of i386 itself, if the kernel lets it, and the emulator fewer suites of them. Exit
+status 77: something that is needed is not installed."""
 
 import dataclasses
 import os
