@@ -125,6 +125,8 @@ LEFT_OUT_BEFORE_8_1 = {
     "large/impossible_sizes_test": LARGE,
     "forks/fork_among_threads_test": FORKED,
     "forks/fork_while_heaps_end_test": FORKED,
+    "tests/test_fork_while_others_use_large_blocks_alone": FORKED,
+    "tests/test_four_threads_fork_while_eight_allocate": FORKED,
     "slow_tests/test_a_hundred_thousand_threads_leave_nothing": "keeps 280 KB of each thread that has ended",
 }
 
