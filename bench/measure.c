@@ -158,6 +158,7 @@ static int run_once(const char *library, char **command, const sigset_t *child_e
   return status;
 }
 
+/* The means of so many runs. */
 static bool write_figures(const char *path, const struct figures *sums, double runs)
 {
   FILE *file = fopen(path, "w");
@@ -183,8 +184,9 @@ static const char *option(const char *name, int *argc, char ***argv)
 int main(int argc, char **argv)
 {
   const char *mib = option("--warm", &argc, &argv), *times = option("--times", &argc, &argv);
-  long runs = times ? strtol(times, NULL, 10) : 1;
-  if (argc < 4 || runs < 1) {
+  char *end = "";
+  long wanted = times ? strtol(times, &end, 10) : 1, runs = 0;
+  if (argc < 4 || wanted < 1 || *end) {
     fprintf(stderr, "usage: measure [--warm MIB] [--times N] FILE LIBRARY COMMAND...\n");
     return 2;
   }
@@ -198,7 +200,7 @@ int main(int argc, char **argv)
   sigprocmask(SIG_BLOCK, &child_ends, NULL); /* so that it is waited for together with the time */
   struct figures sums = {0};
   int status = 0;
-  for (long run = 0; run < runs && status == 0; run++)
+  for (; runs < wanted && status == 0; runs++)
     status = run_once(argv[2], argv + 3, &child_ends, &sums);
   if (status == -1 || !write_figures(argv[1], &sums, (double)runs))
     return 1;

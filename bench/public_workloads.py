@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Workloads of mimalloc-bench, which others compare allocators with. They are built beside this project, by its own script.
 
-The arguments are those of its own script for two processors, but for the workloads that run for a given time or sleep between
-their rounds: these are shorter here. sh6bench and sh8bench are missing, because their sources have to be fetched elsewhere.
+The arguments are those of its own script for two processors, but for larson, xmalloc-test and rptest, which run for a given
+time or sleep between their rounds: these are shorter here. sh6bench and sh8bench are missing, because their sources have to be
+fetched elsewhere.
 """
 import os
 import re
@@ -21,7 +22,7 @@ def said(pattern, work=None):
     """What a workload prints: seconds; or, of one that runs for a given time, the operations, of which `work` are compared."""
     def time(_figures, output):
         found = re.search(pattern, output)
-        if not found or not float(found[1]):
+        if not found or not found[1].replace(".", "", 1).isdecimal() or not float(found[1]):
             raise Failure(f"no figure in what it prints: {last_line(output)}")
         return work / float(found[1]) if work else float(found[1])
     return time

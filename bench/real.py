@@ -153,7 +153,7 @@ def arguments():
 
 def chosen_set(options):
     """Its programs, and what makes their data."""
-    if options.public:
+    if options.public is not None:
         return public_workloads.in_directory(options.public), public_workloads.DATA
     chosen = more_programs if options.more else starts if options.starts else real_programs
     return chosen.REAL_PROGRAMS, chosen.DATA
@@ -192,7 +192,10 @@ def prepared(options, folder):
     given = command.given_libraries(options)
     libraries = {results.HERO: preloadable(options.tidepool, folder), **PEERS,
                  **{name: preloadable(path, folder) for name, path in given.items()}}
-    libraries.update({name: libraries[results.HERO] for name, _ in options.more_tidepools})
+    for name, _ in options.more_tidepools:
+        if name in libraries:
+            raise Failure(f"--with: {name} is given twice")
+        libraries[name] = libraries[results.HERO]
     for name in named(options.without, [name for name in libraries if name != results.HERO], "--without", "allocator"):
         libraries.pop(name, None)
     of_set, data = chosen_set(options)
@@ -237,7 +240,7 @@ def measured(options, session, given, absent):
     else:
         session.run()
     return {"format": 1, "date": command.timestamp(), "warm": options.warm,
-            "kind": "caches" if options.caches else "times", "public": bool(options.public),
+            "kind": "caches" if options.caches else "times", "public": options.public is not None, "variants": session.options,
             "command": options.command or shlex.join(["bench/real.py", *sys.argv[1:]]), "machine": machine,
             "allocators": list(session.libraries),
             "versions": {name: session.options.get(name) or describe_version(name, given.get(name))
@@ -257,6 +260,8 @@ def main():
     if options.missing_packages:
         lacking = (real_programs.missing(program) for program in chosen_set(options)[0])
         return print(*dict.fromkeys(package for parts in lacking for _, package in parts if package))
+    if options.caches and options.more_tidepools:
+        raise Failure("--with is not for --caches")
     if not options.measure or not options.tidepool:
         raise Failure("--measure and --tidepool are needed (tools/bench --programs gives them)")
     settle_environment()

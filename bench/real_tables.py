@@ -29,7 +29,10 @@ class RealResults:
         return median_ratio(self.by_repetition(program, allocator, other, key).values())
 
     def others(self, program, allocator):
-        return [a for a in self.allocators if a != allocator and (program, a) in self.runs]
+        """Those that it is compared with. tidepool with options is no other than tidepool."""
+        variants = self.raw.get("variants", {})
+        left_out = {allocator, *variants, HERO} if allocator in variants else {allocator, *variants}
+        return [a for a in self.allocators if a not in left_out and (program, a) in self.runs]
 
     def best_other(self, program, allocator, key):
         """Whoever has the least in the middle, but for one allocator."""

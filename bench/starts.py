@@ -14,8 +14,8 @@ def make_lines(folder):
 
 
 def make_worktree(folder):
-    subprocess.run(["git", "clone", "-q", os.path.join(folder, "repository.git"), os.path.join(folder, "worktree")], check=True,
-                   env={"PATH": PATH, **GIT})
+    source, copy = (os.path.join(folder, name) for name in ("repository.git", "worktree"))
+    subprocess.run(["git", "clone", "-q", "-b", "main", source, copy], check=True, env={"PATH": PATH, **GIT})
 
 
 DATA = (make_lines, make_repository, make_worktree)

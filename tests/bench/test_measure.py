@@ -70,12 +70,19 @@ class Measure(unittest.TestCase):
         runs = self.file.with_name("runs")
         self.assertEqual(run("12", "/bin/sh", "-c", f"echo >>{runs}").returncode, 0)
         self.assertEqual(runs.read_text(), 12 * "\n")
-        faults = float(self.file.read_text().split()[3])
-        once = self.figures("/bin/sh", "-c", f"echo >>{runs}")[3]
-        self.assertTrue(once / 2 < faults < 2 * once, (once, faults))
+        means = [float(word) for word in self.file.read_text().split()]
+        once = self.figures("/bin/sh", "-c", f"echo >>{runs}")
+        self.assertTrue(once[3] / 2 < means[3] < 2 * once[3], (once, means))
+        self.assertTrue(0 < means[5] <= 2 * means[4], means)
         self.assertEqual(run("12", "/bin/sh", "-c", f"echo >>{runs}; exit 3").returncode, 3)
-        self.assertEqual(len(runs.read_text()), 14)   # the first that fails is the last
-        for times in "0", "-1", "x":
+        self.assertEqual(len(runs.read_text()), 14)   # the first that fails is the last, and the only one that counts
+        self.assertGreater(float(self.file.read_text().split()[3]), once[3] / 2)
+        self.assertEqual(run("3", sys.executable, "-c", "import time; time.sleep(.3); sum(range(3000000))").returncode, 0)
+        clock, user, system = [float(word) for word in self.file.read_text().split()][:3]
+        whole = self.figures(sys.executable, "-c", 3 * "import time; time.sleep(.3); sum(range(3000000));")
+        self.assertGreaterEqual(clock, .3)
+        self.assertLess(user + system, whole[1] + whole[2])   # of one, not of all
+        for times in "0", "-1", "x", "2x":
             self.assertEqual(run(times, "/bin/true").returncode, 2)
 
     def test_the_status_is_the_program_s(self):

@@ -266,8 +266,10 @@ class Sessions(unittest.TestCase):
         self.assertIn("The time that a workload prints, or the clock's.", printed)
         self.assertIn(f"barnes: {built}/barnes is not installed\n", said)
         self.assertEqual(self.whole("--public", "/no/such", "--only", "cfrac")[1], "nothing can be measured")
-        # No package has the others.
-        self.assertIn(self.whole("--public", "/no/such", "--missing-packages")[0], ("\n", "ruby\n"))
+        with unittest.mock.patch.object(real_programs, "PATH", self.folder.name):
+            # No package has the others.
+            self.assertEqual(self.whole("--public", "/no/such", "--missing-packages")[0], "ruby\n")
+        self.assertEqual(self.whole("--public", "", "--only", "one")[1].partition(";")[0], "--only: no program one")
 
     def test_tidepool_may_run_once_more_with_options(self):
         slow = '[ "$TIDEPOOL_OPTIONS" != slow=1 ] || set -- "$1" other "$3"'
@@ -276,6 +278,9 @@ class Sessions(unittest.TestCase):
         for row in "| tidepool | 0.56 ", "| slow | 1.00 ", "| same | 0.56 ":
             self.assertIn("\n" + row, printed)
         self.assertIn("slow: slow=1; same: quick=1.", printed)
+        self.assertNotIn("1.00 (1.00-1.00) same", printed)   # they are no other allocators
+        self.assertEqual(self.whole("--with", "a=x", "--with", "a=y")[1], "--with: a is given twice")
+        self.assertEqual(self.whole("--with", "a=x", "--caches")[1], "--with is not for --caches")
         for text in "malloc=x=1", "x", "a b=x=1":
             self.assertRaisesRegex(argparse.ArgumentTypeError, "not NAME=OPTIONS with", real.named_options, text)
 
@@ -328,6 +333,14 @@ class Programs(unittest.TestCase):
                     make(str(folder))
             made.append({str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()})
         self.assertEqual(*made)
+
+    def test_git_compares_fifty_files(self):
+        for make in starts.DATA:
+            make(self.folder.name)
+        git = ["git", "-C", os.path.join(self.folder.name, "worktree")]
+        said = [subprocess.run([*git, *words], capture_output=True, text=True, check=True).stdout
+                for words in (["ls-files"], ["status", "--short"])]
+        self.assertEqual((len(said[0].split()), said[1]), (50, ""))
 
     def test_mariadb_is_ended_when_its_client_fails(self):
         self.fake("mariadb", '[ "$last" = SHUTDOWN ] || exit 1')
