@@ -184,9 +184,9 @@ static const char *option(const char *name, int *argc, char ***argv)
 int main(int argc, char **argv)
 {
   const char *mib = option("--warm", &argc, &argv), *times = option("--times", &argc, &argv);
-  char *end = "";
+  char *end = NULL;
   long wanted = times ? strtol(times, &end, 10) : 1, runs = 0;
-  if (argc < 4 || wanted < 1 || *end) {
+  if (argc < 4 || wanted < 1 || (end && *end)) {
     fprintf(stderr, "usage: measure [--warm MIB] [--times N] FILE LIBRARY COMMAND...\n");
     return 2;
   }
