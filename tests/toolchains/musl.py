@@ -97,6 +97,11 @@ def arm64(folder):
                   environment=machines.surroundings(machine, left_out))
 
 
+# Cases that fail by what musl does; a program without tidepool shows it.
+LEFT_OUT = {"background/ends_with_the_last_thread":
+                "when a forked child's first thread ends, its other threads cannot (musl 1.2.3)"}
+
+
 def headers_of_the_kernel(target, folder):
     """Linux's, which every C library can do with, without the C library's that lie beside them. None: not installed."""
     kernel = folder / "kernel"
@@ -168,13 +173,15 @@ def run_programs(target, root, build):
 
 def run_tests(target, _, build):
     """All units but the adapters, whose libraries are glibc's."""
-    return run_units(target, build, "--suite", "unit", "--no-suite", "adapters")
+    left_out = "\n".join(f"left out: {case}: {why}" for case, why in LEFT_OUT.items())
+    said = run_units(target, build, "--suite", "unit", "--no-suite", "adapters", CMOCKA_LEFT_OUT=";".join(LEFT_OUT))
+    return f"{said}\n{left_out}"
 
 
-def run_units(target, build, *which):
+def run_units(target, build, *which, **environment):
     """Meson builds what it runs. Each program is static, because its cmocka asks for that."""
     said = run(*target.way, "meson", "test", "--print-errorlogs", "--timeout-multiplier", "10", *which, folder=build,
-               **target.environment)
+               **target.environment, **environment)
     check_is_static(build / "tests/unit/test_unix")
     return counts_of(said)
 
