@@ -8,7 +8,8 @@
  * --warm has another process touch so many MiB of huge pages first and end. The host of a virtual machine that takes back free
  * memory then has these pages ready, as a bare machine always does.
  *
- * --times starts the program so often, one after the other, and writes the means of the runs and the highest peak.
+ * --times starts the program N times, one after the other. A run that fails is the last. The figures are means of the runs,
+ * but the peak is the highest one.
  *
  * FILE gets one line: seconds by the clock, of user and system time, page faults, bytes at the peak of one process, and mean
  * bytes of all of them together, sampled each 5 ms. */
@@ -158,7 +159,7 @@ static int run_once(const char *library, char **command, const sigset_t *child_e
   return status;
 }
 
-/* The means of so many runs. */
+/* Writes the means of so many runs, and the highest peak. */
 static bool write_figures(const char *path, const struct figures *sums, double runs)
 {
   FILE *file = fopen(path, "w");
@@ -171,7 +172,7 @@ static bool write_figures(const char *path, const struct figures *sums, double r
   return false;
 }
 
-/* The value of an option that stands first, which is then passed over. */
+/* Returns the value of an option if it stands first, and removes both from the arguments. */
 static const char *option(const char *name, int *argc, char ***argv)
 {
   if (*argc < 3 || strcmp((*argv)[1], name) != 0)

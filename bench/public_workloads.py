@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Workloads of mimalloc-bench, which others compare allocators with. They are built beside this project, by its own script.
 
-The arguments are those of its own script for two processors, but for larson, xmalloc-test and rptest, which run for a given
-time or sleep between their rounds: these are shorter here. sh6bench and sh8bench are missing, because their sources have to be
-fetched elsewhere.
+The arguments are those of its own script for two processors. Only larson and xmalloc-test run for one and two seconds instead
+of five. sh6bench and sh8bench are missing, because their sources have to be fetched elsewhere.
 """
 import os
 import re
@@ -11,15 +10,13 @@ import re
 from programs import Failure, last_line
 from real_programs import RealProgram
 
-DATA = ()
-
 
 def clock(figures, _output):
     return figures["clock"]
 
 
 def said(pattern, work=None):
-    """What a workload prints: seconds; or, of one that runs for a given time, the operations, of which `work` are compared."""
+    """The time that a workload prints. If it prints operations a second instead, the time that `work` of them take."""
     def time(_figures, output):
         found = re.search(pattern, output)
         if not found or not found[1].replace(".", "", 1).isdecimal() or not float(found[1]):
@@ -29,7 +26,7 @@ def said(pattern, work=None):
 
 
 def workload(directory, name, what, *arguments, time=clock, program=None, reads=False):
-    """One that `reads` has the file of its only argument as its input."""
+    """A program of out/bench. If it `reads`, its only argument is a file that it gets as its input."""
     binary = os.path.join(directory, "out/bench", program or name)
     command = ["sh", "-c", 'exec "$0" <"$1"', binary, *arguments] if reads else [binary, *arguments]
     return RealProgram(name, binary, "", what, lambda folder: (command, {}), time=time)
@@ -48,7 +45,7 @@ def in_directory(directory):
         workload(directory, "larson-sized", "a server's threads, with sized delete", "1", "8", "1000", "5000", "100", "4141",
                  "2", time=said(r"time: ([0-9.]+)")),
         workload(directory, "mstress", "threads that hand blocks over and end", "2", "50", "25"),
-        workload(directory, "rptest", "threads that free each other's blocks", "2", "0", "1", "2", "100", "1000", "100",
+        workload(directory, "rptest", "threads that free each other's blocks", "2", "0", "1", "2", "500", "1000", "100",
                  "8", "16000", time=said(r"([0-9]+) memory ops", 2e6)),
         workload(directory, "xmalloc-test", "threads that only allocate, and others that only free", "-w", "2", "-t", "2",
                  "-s", "64", time=said(r"rtime: ([0-9.]+)")),

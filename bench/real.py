@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Runs real programs with each allocator preloaded, and says what they took.
 
-Inside each repetition a program is run allocator by allocator, each time in another order. Time is that of the processor, of
-the program and of all that it starts, but for public workloads; the clock's is in the raw figures.
+Inside each repetition a program is run allocator by allocator, each time in another order. The time is that of the processor,
+of the program and of all that it starts. Public workloads have the time that they print, or the clock's.
 """
 import argparse
 import json
@@ -152,15 +152,15 @@ def arguments():
 
 
 def chosen_set(options):
-    """Its programs, and what makes their data."""
+    """Returns the programs of the chosen set, and the functions that make their data."""
     if options.public is not None:
-        return public_workloads.in_directory(options.public), public_workloads.DATA
+        return public_workloads.in_directory(options.public), ()
     chosen = more_programs if options.more else starts if options.starts else real_programs
     return chosen.REAL_PROGRAMS, chosen.DATA
 
 
 def named(text, names, option, what):
-    """Those of a list with commas, each of which has to be there."""
+    """Splits a list with commas. Each name in it must be one of `names`."""
     wanted = text.split(",") if text else []
     for name in wanted:
         if name not in names:

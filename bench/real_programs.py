@@ -30,8 +30,8 @@ class RealProgram(NamedTuple):
     command: Callable   # of the directory of the data: the arguments, and what else the environment has
     client: Callable = None   # of a server: sends it what it has to do, and ends it; all may take some times longer
     needs: tuple = ()   # other programs that it or its client runs, each with its package
-    times: int = 1   # how often one run starts it; its figures are means
-    time: Callable = processor_time   # of the figures and of what it prints: the seconds that are compared
+    times: int = 1   # a run starts the program so often, and its figures are means
+    time: Callable = processor_time   # returns the seconds that are compared, from the figures and the program's output
 
 
 def write(path, text):

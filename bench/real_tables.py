@@ -5,9 +5,6 @@ import statistics
 from results import BASELINE, HERO, LEAST_REPETITIONS, MIB, UNDECIDED, digits, median_of_means, median_ratio, nanoseconds
 
 
-KINDS = {False: "Processor time.", True: "The time that a workload prints, or the clock's."}   # of public workloads
-
-
 class RealResults:
     """Ratios are formed inside each repetition, like those of the other benchmarks (results.py)."""
     def __init__(self, raw):
@@ -29,9 +26,9 @@ class RealResults:
         return median_ratio(self.by_repetition(program, allocator, other, key).values())
 
     def others(self, program, allocator):
-        """Those that it is compared with. tidepool with options is no other than tidepool."""
+        """The allocators that one is compared with. tidepool with options, a variant, is no other allocator than tidepool."""
         variants = self.raw.get("variants", {})
-        left_out = {allocator, *variants, HERO} if allocator in variants else {allocator, *variants}
+        left_out = {allocator, *variants, *([HERO] if allocator in variants else [])}
         return [a for a in self.allocators if a not in left_out and (program, a) in self.runs]
 
     def best_other(self, program, allocator, key):
@@ -100,9 +97,10 @@ def markdown(results):
     head = [HERO, "time", "/ malloc", "/ best other", "peak", "/ least other", "mean", "faults", "best other's"]
     means = ["", "time / malloc", "peak / malloc", "mean memory / malloc", "time / best other", "peak / least other"]
     repetitions = len({run["repetition"] for run in raw["runs"]})
+    time = "The time that a workload prints, or the clock's." if raw.get("public") else "Processor time."
     parts = [table(head, [program_row(results, program) for program in slowest_first(results)]),
              table(means, [mean_row(results, allocator) for allocator in results.allocators]),
-             f"{KINDS[raw.get('public', False)]} Below 1 is faster, or less memory. Medians of {repetitions} repetitions; "
+             f"{time} Below 1 is faster, or less memory. Medians of {repetitions} repetitions; "
              f"brackets show a 95 % confidence interval of the ratio; {UNDECIDED}: the interval contains 1. The best other is "
              "the fastest at that program, chosen by the same figures, which favours it. Means are geometric, over "
              f"{len(results.common())} programs."]

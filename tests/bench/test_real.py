@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -334,6 +335,7 @@ class Programs(unittest.TestCase):
             made.append({str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()})
         self.assertEqual(*made)
 
+    @unittest.skipUnless(shutil.which("git", path=real_programs.PATH), "git is not installed")
     def test_git_compares_fifty_files(self):
         for make in starts.DATA:
             make(self.folder.name)

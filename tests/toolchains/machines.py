@@ -39,7 +39,7 @@ class Machine:
     emulator: str = ""          # qemu-NAME
     number: int = 0             # e_machine in the head of a program
     suites: tuple[str, ...] = ()   # these run whole, and some programs where there are none
-    native: tuple[str, ...] = ()   # those where the kernel runs its programs without an emulator
+    native: tuple[str, ...] = ()   # the suites on a kernel that runs these programs without an emulator
     bits: int = 64
     little: bool = True
     pages: tuple[int, ...] = () # the sizes that its kernels have beside 4 KiB, of those that qemu shows programs
@@ -169,7 +169,7 @@ def way_in(machine, emulator, folder):
 
 
 def runs_natively(machine, folder):
-    """Whether the kernel runs its programs without an emulator. Those of kernels that only know 64 bits do not run i386's."""
+    """Returns whether the kernel runs the machine's programs without an emulator. Some kernels for x86-64 run none of i386."""
     program = folder / "native"
     (folder / "native.c").write_text("int main(void) { return 0; }\n")
     run(f"{machine.tools}gcc", "-static", "-o", program, "native.c", folder=folder)

@@ -97,9 +97,9 @@ def arm64(folder):
                   environment=machines.surroundings(machine, left_out))
 
 
-# Cases that fail by what musl does; a program without tidepool shows it.
+# These cases fail because of musl. A program without tidepool fails in the same way.
 LEFT_OUT = {"background/ends_with_the_last_thread":
-                "when a forked child's first thread ends, its other threads cannot (musl 1.2.3)"}
+                "after the first thread of a forked child has ended, its other threads cannot end (musl 1.2.3)"}
 
 
 def headers_of_the_kernel(target, folder):
