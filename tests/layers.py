@@ -19,7 +19,7 @@ LAYERS = [
     ("os", ["embedded/atomics", "embedded/errno", "embedded/string", "os", "tool", "parts", "lock", "window", "unix",
             "unix_tool", "posix", "windows", "windows_process", "linux_lines", "linux", "linux_threads", "embedded"]),
     ("", ["misuse", "option", "size_class"]),
-    ("space", ["class_map", "budget", "refusals", "metadata", "arena", "units", "space", "slots", "purge", "move",
+    ("space", ["class_map", "budget", "refusals", "metadata", "arena", "huge_pages", "units", "space", "slots", "purge", "move",
                "huge"]),
     ("bin", ["depot", "bin", "due", "slab", "slabs", "ask"]),
     ("thread", ["magazines", "readers", "thread", "caches"]),

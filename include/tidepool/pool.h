@@ -135,7 +135,8 @@ POOL_API pool_heap_t *pool_heap_of(const void *address) POOL_NAME(heap_of);
  *   background          0, 1, 2: start a thread that returns memory, as pool_background_start() does; 2: it empties the caches
  *                       of sleeping threads of all heaps, and each call takes longer
  *   cache_bytes         how many bytes the caches of all threads may hold together: 67108864, and 16384 more for each thread
- *   huge_pages          never, auto, always: request transparent huge pages; auto: where small blocks need more memory
+ *   huge_pages          never, auto, always: request transparent huge pages; auto: for 64 MiB of each
+ *                       gibibyte of addresses, and where small blocks fill their memory
  *   stats               none, exit, exit:FILE: print all figures at exit, or append them to FILE (up to 255 bytes long)
  *   checked             0, 1, all: fill and check each block of the default heap, or of all heaps and object pools
  *   guarded             0, 1, all: end each block of the default heap, or of all heaps, at an inaccessible page

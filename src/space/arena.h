@@ -93,9 +93,7 @@ enum {
   HUGE_PAGES_MOST = (int)(SLOT >> UNIT_LOG2) / HUGE_PAGE_UNITS /* in an arena of one slot; longer arenas have none */
 };
 
-/* Values of open_page: no page is open; no page was ever opened. */
-#define NO_PAGE      ((uint32_t)-1)
-#define NEVER_OPENED ((uint32_t)0) /* below HUGE_PAGES_FROM, so never an open page */
+#define NO_PAGE 0 /* none is open: this one is below ALL_HUGE_TO, so it never is */
 
 typedef struct arena {
   struct space *space;
@@ -113,7 +111,7 @@ typedef struct arena {
   uint8_t huge_pages;
   bool refused;       /* the system refused to map the last units */
   bool forked;        /* since it was created: a child may share its huge pages */
-  uint32_t open_page; /* the last 2 MiB page that was opened (arena.c), NO_PAGE, or NEVER_OPENED */
+  uint32_t open_page; /* the last 2 MiB page that was opened (huge_pages.c), or NO_PAGE */
   word_t *huge;       /* in the window: a bit for each 2 MiB page that may be huge */
   word_t *holes;      /* a bit for each page that is not mapped; NULL if there are none */
   uint32_t hole_count;
@@ -250,22 +248,27 @@ void arena_set_start(arena_t *arena, size_t unit, bool is_start);
 
 /* ---- huge pages ----
  *
- * A huge page saves 511 page faults, but holds 2 MiB from its first touch. So an arena requests one only if all 2 MiB are about
- * to be written. A slab of small blocks *opens* a page under three conditions: the slab is the first run in the page, the page
- * holds no memory, and the 8 MiB below it are mostly slabs whose blocks were all handed out.
+ * A huge page saves 511 page faults, but holds 2 MiB from its first touch. So an arena requests none for its first 8 MiB. It
+ * requests all of the 64 MiB behind them, where programs that fill their memory gain most, and sparse ones lose at most that
+ * much. Above, it requests a page only if all 2 MiB are about to be written. A slab of small blocks *opens* a page under three
+ * conditions: the slab is the first run in the page, the page holds no memory, and the 8 MiB below it are mostly slabs whose
+ * blocks were all handed out.
  *
  * An arena has one open page at a time, and withdraws the request when it opens the next one. By then the first page was
  * touched, and stays huge. Otherwise the kernel could later collapse the page around a few small ones, and refill purged
  * memory.
  *
- * The system counts each stretch with different advice as a mapping. So an arena that has opened a page requests small pages
- * for all others, and the open page adds two mappings.
+ * The request for a page of the 64 MiB is withdrawn when a part of it is purged, for the same reason.
+ *
+ * The system counts each stretch with different advice as a mapping. So the arena requests small pages for all others above,
+ * and the open page adds two mappings.
  *
  * Called under the lock of the arena's space, unless stated otherwise. */
 
 enum {
-  FILLED_BLOCK_MOST = 16 << 10,         /* blocks of up to this size are expected to be written when handed out */
-  HUGE_PAGES_FROM = 4 * HUGE_PAGE_UNITS /* 8 MiB: in a smaller arena, a sparsely used huge page would matter */
+  FILLED_BLOCK_MOST = 16 << 10,          /* blocks of up to this size are expected to be written when handed out */
+  HUGE_PAGES_FROM = 4 * HUGE_PAGE_UNITS, /* 8 MiB: in a smaller arena, a sparsely used huge page would matter */
+  ALL_HUGE_TO = HUGE_PAGES_FROM + 32 * HUGE_PAGE_UNITS
 };
 
 /* Returns whether pages may be opened in an arena of `committed` units, or all are huge. Units are then mapped by pages. */
@@ -288,13 +291,16 @@ extern size_t huge_page_of_system; /* its bytes, 2 MiB or more; constant once th
 /* Lets a run open a page. It was just taken for a slab of blocks of at most FILLED_BLOCK_MOST bytes. */
 void huge_pages_open(arena_t *arena, const run_t *run);
 
-/* Closes the open page if a run of another use takes units of it. mremap() can move only one mapping. */
-void huge_pages_close_for(arena_t *arena, const run_t *run);
-
 /* Call these after units [from, to) were mapped; unmapped; after all units from `end` on were unmapped. */
 void huge_pages_map(arena_t *arena, size_t from, size_t to);
 void huge_pages_unmap(arena_t *arena, size_t from, size_t to);
 void huge_pages_contract(arena_t *arena, size_t end);
+
+/* mremap() moves one mapping at a time, and its requests and huge pages with it. Call huge_pages_unify() before a run moves; it
+ * needs no lock. Call huge_pages_note_moved() for the new place, with what huge_pages_any() says of the old one. */
+void huge_pages_unify(const arena_t *arena, size_t from, size_t to);
+bool huge_pages_any(const arena_t *arena, size_t from, size_t to);
+void huge_pages_note_moved(arena_t *arena, size_t from, size_t to, bool may_be_huge);
 
 /* Call it before memory is purged. The kernel keeps a partially purged huge page whole until memory is short, so this splits
  * the pages at both ends. Each is split once, since only the open page can become huge again. Needs no lock. */

@@ -81,23 +81,27 @@ static run_t *move_to(run_t *run, size_t units, bool wipes)
   run_t *place = space_take(&space_of_process, units, 1);
   if (!place)
     return NULL;
-  arena_t *arena = arena_of(&space_of_process, place->start);
-  size_t at = (size_t)(place - arena->runs), bytes = run_bytes(run);
-  os_mapped_t mapped = OS_OCCUPIED;
-  if (arena_moved_units() + units <= MOVED_MOST && !is_better_copied(run, bytes, place))
-    mapped = os_remap_to(run->start, bytes, place->start, run_bytes(place));
+  arena_t *arena = arena_of(&space_of_process, place->start), *old = arena_of(&space_of_process, run->start);
+  size_t at = (size_t)(place - arena->runs), from = (size_t)(run - old->runs), bytes = run_bytes(run);
+  if (arena_moved_units() + units > MOVED_MOST || is_better_copied(run, bytes, place)) {
+    copy_run(run, place, bytes, wipes);
+    return place;
+  }
+  huge_pages_unify(old, from, from + run->units);
+  os_mapped_t mapped = os_remap_to(run->start, bytes, place->start, run_bytes(place));
   if (mapped == OS_NO_MEMORY) {
     give_unmapped(place);
     return NULL;
   }
-  if (mapped == OS_OCCUPIED) {
-    copy_run(run, place, bytes, wipes);
-    return place;
-  }
   lock_acquire(&space_of_process.lock);
-  arena_mark_moved(arena, at, at + place->units);
+  huge_pages_note_moved(arena, at, at + place->units, huge_pages_any(old, from, from + run->units));
+  if (mapped == OS_MAPPED)
+    arena_mark_moved(arena, at, at + place->units);
   lock_release(&space_of_process.lock);
-  give_unmapped(run);
+  if (mapped == OS_MAPPED)
+    give_unmapped(run);
+  else
+    copy_run(run, place, bytes, wipes);
   return place;
 }
 

@@ -212,14 +212,6 @@ void space_destroy_slots(space_t *space)
 
 /* ---- taking runs ---- */
 
-/* `filled`: the run is for a slab of small blocks. */
-static void tell_huge_pages(space_t *space, const run_t *run, bool filled)
-{
-  arena_t *arena = arena_of(space, run->start);
-  (filled ? huge_pages_open : huge_pages_close_for)(arena, run);
-  space->opens_pages |= arena->open_page != NEVER_OPENED;
-}
-
 bool space_is_refused(const space_t *space, size_t units)
 {
   return !space->own_arena && refusals_answer(units, __atomic_load_n(&space->changes, __ATOMIC_RELAXED));
@@ -233,8 +225,8 @@ static run_t *take_units(space_t *space, size_t units, size_t alignment, bool fi
   run_t *run = search_for_run(space, units, alignment);
   if (!run && !space->own_arena && alignment == 1) /* an aligned run is found more seldom than others */
     refusals_note_search(units, space->changes);
-  if (run && (filled || unlikely(space->opens_pages)))
-    tell_huge_pages(space, run, filled);
+  if (run && filled)
+    huge_pages_open(arena_of(space, run->start), run);
   return run;
 }
 
@@ -288,11 +280,8 @@ bool space_lengthen(space_t *space, run_t *run, size_t units)
   size_t had = run->units;
   LOCKED(&space->lock);
   bool longer = (space->own_arena || units <= space_longest_grown()) && arena_lengthen(arena, run, units, &past);
-  if (longer) {
+  if (longer)
     count_units_taken(space, units - had, past);
-    if (unlikely(space->opens_pages))
-      huge_pages_close_for(arena, run);
-  }
   space_note_longest(arena);
   return longer;
 }

@@ -75,7 +75,6 @@ typedef struct space {
   bool purgeable;         /* its memory is the system's, not a caller's */
   bool purge_failed;      /* the system has refused a purge since the last tick */
   uint8_t huge_pages;
-  bool opens_pages;        /* an arena has opened one (arena.c) */
   uint32_t purge_delay_ms; /* 0: at once; PURGE_NEVER */
   size_t used_units, dirty_units;
   size_t dirty_most;     /* the process's space: beyond it units are purged at once; else SIZE_MAX */

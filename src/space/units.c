@@ -12,19 +12,6 @@ enum {
   HOLES_MOST = 16 << 10     /* stretches of holes: each may split a mapping, and Linux allows a process 65,530 */
 };
 
-size_t huge_page_of_system = (size_t)HUGE_PAGE_UNITS << UNIT_LOG2;
-
-/* A huge page has at most 2 MiB where the usual ones have 4 KiB, so no file is read there. */
-uint8_t huge_pages_choose(void)
-{
-  const size_t page = (size_t)HUGE_PAGE_UNITS << UNIT_LOG2;
-  if (settings.huge_pages == HUGE_PAGES_NEVER || (settings.huge_pages == HUGE_PAGES_AUTO && !os_grants_huge_pages()))
-    return HUGE_PAGES_NEVER;
-  if (os_page_size() > 4096)
-    huge_page_of_system = max_size(os_huge_page_size(), page);
-  return settings.huge_pages == HUGE_PAGES_AUTO && huge_page_of_system > page ? HUGE_PAGES_NEVER : settings.huge_pages;
-}
-
 /* ---- holes: unmapped 2 MiB pages below `committed`, only in arenas of the process's space ---- */
 
 static size_t hole_stretches; /* of all arenas; under the lock of the process's space */

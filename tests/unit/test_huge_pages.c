@@ -5,7 +5,7 @@
 #include "space/arena.h"
 #include <string.h>
 
-enum { UNITS = 4096, PAGE_UNITS = 32, LEAST = HUGE_PAGES_FROM, BLOCK = 4096 };
+enum { UNITS = 4096, PAGE_UNITS = 32, LEAST = ALL_HUGE_TO, BLOCK = 4096 };
 
 /* Of each unit: the last wish since it was mapped. */
 static enum { NONE, HUGE, SMALL } wishes[UNITS];
@@ -20,14 +20,18 @@ static size_t count(int wish, size_t from, size_t to)
   return found;
 }
 
-/* At most one page is open. Once one was, all else is one mapping to the system. */
+static bool is_open(void) { return arena->open_page != NO_PAGE; }
+
+/* Of the lowest pages none is huge, and of the next ones all are. Above, at most one page is open, and all else is one mapping
+ * to the system. */
 static void check_wishes(void)
 {
-  size_t huge = count(HUGE, 0, UNITS), none = count(NONE, 0, arena->committed);
-  if (!huge && none == arena->committed)
+  if (arena->huge_pages == HUGE_PAGES_NEVER)
     return;
-  must(arena->open_page != NEVER_OPENED && none == 0 && (huge == 0 || huge == PAGE_UNITS));
-  must((huge != 0) == (arena->open_page != NO_PAGE));
+  size_t mapped = arena->committed, low = min_size(mapped, HUGE_PAGES_FROM), middle = min_size(mapped, LEAST);
+  must(count(NONE, 0, low) == low && count(HUGE, low, middle) == middle - low);
+  size_t huge = count(HUGE, middle, UNITS), none = count(NONE, middle, mapped);
+  must(none == 0 && (huge == 0 || huge == PAGE_UNITS) && (huge != 0) == is_open());
   must(!huge || count(HUGE, arena->open_page * PAGE_UNITS, (arena->open_page + 1) * PAGE_UNITS) == PAGE_UNITS);
 }
 
@@ -36,7 +40,7 @@ static void note(const char *address, size_t size, bool wanted)
   size_t from = (size_t)(address - arena->base) / UNIT;
   must(size && size % UNIT == 0 && (uintptr_t)address % UNIT == 0 && from + size / UNIT <= UNITS);
   wish_count++;
-  open_count += wanted;
+  open_count += wanted && from >= LEAST && size == PAGE_UNITS * UNIT; /* new units are longer, or end at LEAST */
   for (size_t i = from; i < from + size / UNIT; i++)
     wishes[i] = wanted ? HUGE : SMALL;
 }
@@ -105,8 +109,8 @@ static void grows(void *argument)
   begin(HUGE_PAGES_AUTO);
   for (size_t units = 1; arena->used_end + units <= UNITS; units = units % 7 + 1) {
     take_full(units);
-    must(arena->committed <= LEAST ? wish_count == 0 : arena->committed % PAGE_UNITS == 0);
-    must(arena->open_page == NEVER_OPENED || arena->open_page == (arena->used_end - 1) / PAGE_UNITS);
+    must(arena->committed <= HUGE_PAGES_FROM ? wish_count == 0 : arena->committed % PAGE_UNITS == 0);
+    must(arena->used_end <= LEAST ? !is_open() : arena->open_page == (arena->used_end - 1) / PAGE_UNITS);
   }
   must(open_count >= (UNITS - LEAST) / PAGE_UNITS && open_count <= (UNITS - LEAST) / PAGE_UNITS + 1);
 }
@@ -129,7 +133,7 @@ static void filled(void *argument)
     huge_pages_open(arena, run);
     become(run, filling->kind, filling->block_size, filling->handed_out);
   }
-  must((arena->open_page != NEVER_OPENED) == filling->is_dense);
+  must(is_open() == filling->is_dense && count(HUGE, HUGE_PAGES_FROM, LEAST) == LEAST - HUGE_PAGES_FROM);
 }
 WITH(filled, filling_t, {RUN_SLAB, BLOCK, 1, true}, {RUN_SLAB, 16, 1, true}, {RUN_SLAB, 512, .95, true},
      {RUN_SLAB, 512, .9, false}, {RUN_SLAB, BLOCK, .01, false}, {RUN_SLAB, FILLED_BLOCK_MOST, 1, true},
@@ -161,7 +165,7 @@ static void partly(void *argument)
   past_t past;
   must(arena_take(arena, PAGE_UNITS, PAGE_UNITS, &next, &past) == TAKEN); /* no hole is so long */
   huge_pages_open(arena, next);
-  must((arena->open_page != NEVER_OPENED) == share->is_dense);
+  must(is_open() == share->is_dense);
 }
 WITH(partly, share_t, {0, 0, 0, true}, {16, 0, 0, true}, {17, 0, 0, false}, {0, 8, 0, true}, {0, 9, 0, false}, {0, 0, 16, true},
      {0, 0, 17, false}, {6, 5, 5, true}, {6, 6, 5, false}, {8, 8, 0, true}, {9, 8, 0, false}, {0, 64, 0, false})
@@ -216,25 +220,6 @@ static void opened_again(void *argument)
     }
     give(take_full(PAGE_UNITS)); /* another is open */
   }
-}
-
-/* A run that may move closes the page that it begins or ends in, and no other. */
-static void closed_by_others(void *argument)
-{
-  (void)argument;
-  begin(HUGE_PAGES_AUTO);
-  fill_to(2 * LEAST + 1);
-  size_t page = arena->open_page;
-  must(page == 2 * LEAST / PAGE_UNITS);
-  run_t *low = &arena->runs[2 * LEAST - 1], *other = take(3 * PAGE_UNITS);
-  huge_pages_close_for(arena, low);
-  must(arena->open_page == page);
-  huge_pages_close_for(arena, other);
-  must(arena->open_page == NO_PAGE && count(HUGE, 0, UNITS) == 0);
-  check_wishes();
-  become(other, RUN_SLAB, BLOCK, 1);
-  fill_to(UNITS / 2);
-  must(arena->open_page == UNITS / 2 / PAGE_UNITS - 1);
 }
 
 /* The other settings. */
@@ -313,6 +298,7 @@ static void split(void *argument)
   size_t page = PAGE_UNITS * UNIT, open = arena->open_page, behind = open - 6;
   huge_pages_split(arena, base + 4096, base + 2 * page + 8192);
   must(os_fake.splits == 0); /* never wished for */
+  huge_pages_split(arena, base + LEAST * UNIT - 2 * page, base + LEAST * UNIT - page);
   huge_pages_split(arena, base + behind * page, base + (behind + 2) * page);
   must(os_fake.splits == 0);
   huge_pages_split(arena, base + behind * page, base + (behind + 2) * page + 8192);
@@ -325,6 +311,20 @@ static void split(void *argument)
     huge_pages_split(arena, base + open * page + UNIT, base + (open + 1) * page);
     must(os_fake.splits == 2 + i); /* it may be huge again */
   }
+}
+
+/* A page that all are huge around is no longer requested once a part of it was purged. */
+static void split_among_all(void *argument)
+{
+  (void)argument;
+  begin(HUGE_PAGES_AUTO);
+  fill_to(UNITS);
+  size_t unit = LEAST - PAGE_UNITS, wished = wish_count;
+  char *start = arena->base + unit * UNIT;
+  for (size_t i = 0; i < 3; i++)
+    huge_pages_split(arena, start + 3 * UNIT + 4096, start + PAGE_UNITS * UNIT);
+  must(os_fake.splits == 1 && os_fake.split_last == start + 3 * UNIT + 4096 && wish_count == wished + 1);
+  must(count(SMALL, 0, LEAST) == 4 && count(SMALL, unit, unit + 4) == 4);
 }
 
 /* The end of a page of 2 MiB is not that of a longer one, which is split there as well. */
@@ -380,13 +380,13 @@ static void limited(void *argument)
 IN_CHILD(grows)
 IN_CHILD(opened_by_the_first)
 IN_CHILD(opened_again)
-IN_CHILD(closed_by_others)
 IN_CHILD(never)
 IN_CHILD(always)
 IN_CHILD(shrinks)
 IN_CHILD(short_steps)
 IN_CHILD(limited)
 IN_CHILD(split)
+IN_CHILD(split_among_all)
 IN_CHILD(split_after_a_fork)
 
 int main(void)
@@ -394,10 +394,10 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(grows_test),        cmocka_unit_test(filled_test),
     cmocka_unit_test(partly_test),       cmocka_unit_test(opened_by_the_first_test),
-    cmocka_unit_test(opened_again_test), cmocka_unit_test(closed_by_others_test),
-    cmocka_unit_test(never_test),        cmocka_unit_test(always_test),
-    cmocka_unit_test(shrinks_test),      cmocka_unit_test(short_steps_test),
-    cmocka_unit_test(limited_test),      cmocka_unit_test(split_test),
+    cmocka_unit_test(opened_again_test), cmocka_unit_test(never_test),
+    cmocka_unit_test(always_test),       cmocka_unit_test(shrinks_test),
+    cmocka_unit_test(short_steps_test),  cmocka_unit_test(limited_test),
+    cmocka_unit_test(split_test),        cmocka_unit_test(split_among_all_test),
     cmocka_unit_test(split_longer_test), cmocka_unit_test(split_after_a_fork_test),
   };
   return cmocka_run_group_tests_name("huge_pages", tests, NULL, NULL);

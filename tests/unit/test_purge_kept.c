@@ -174,7 +174,7 @@ static void whole_huge_pages_first(void *argument)
   arena_t *arena = space_arena_at(0);
   must(unit_of(arena, runs[0]->start) == 0 && unit_of(arena, runs[ALL - 1]->start) == ALL - 1);
   if (*huge) {
-    arena->open_page = NO_PAGE;
+    arena->huge_pages = HUGE_PAGES_AUTO;
     bits_set(arena->huge, 0, PAGES);
   }
   for (size_t i = 0; i < ALL; i++) {

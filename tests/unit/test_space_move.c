@@ -99,34 +99,99 @@ static void copied_or_moved(void *argument)
 WITH(copied_or_moved, places_t, {true, MORE, false}, {true, MORE * 3 / 4, false}, {true, MORE / 2, true}, {true, 0, true},
      {false, MORE, true}, {false, 0, true})
 
-/* A run that takes or gains units of the open page closes it, because mremap() moves only one mapping. */
-static void outside_of_open_pages(void *argument)
+static void advise_truly(const char *address, size_t size, bool wanted)
 {
-  const bool *grows = argument;
+  madvise((void *)(uintptr_t)address, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+}
+
+static run_t *slab_taken(budget_t *budget)
+{
+  run_t *slab = space_take_filled(&space_of_process, budget, UNIT);
+  must(slab);
+  slab->capacity = slab->fresh = 16;
+  run_become(slab, RUN_SLAB, &owner);
+  slab->start[0] = 1;
+  return slab;
+}
+
+/* The system moves one mapping at a time, and counts stretches with different requests as mappings. A run across them moves
+ * all the same. */
+static void across_requests(void *argument)
+{
+  const size_t *below = argument; /* units below the run; 0: it begins in an open page */
   budget_t budget = {0};
   space_up();
-  space_t *space = &space_of_process;
-  space->huge_pages = HUGE_PAGES_AUTO;
+  space_of_process.huge_pages = HUGE_PAGES_AUTO;
+  os_fake.wished = advise_truly;
   budget_set_limit(&budget, 0, 0);
   arena_t *arena = NULL;
-  run_t *low = taken(1), *slab = NULL;
-  while (!arena || arena->open_page == NEVER_OPENED || arena->open_page == NO_PAGE ||
-         unit_of(arena, slab->start) % HUGE_PAGE_UNITS != 5) {
-    slab = space_take_filled(space, &budget, UNIT);
-    must(slab && low);
-    arena = arena_of(space, slab->start);
-    slab->capacity = slab->fresh = 16;
-    run_become(slab, RUN_SLAB, &owner);
+  for (const run_t *slab = NULL;
+       *below ? !slab || unit_of(arena, slab->start) != *below - 1
+              : !arena || arena->open_page == NO_PAGE || unit_of(arena, slab->start) % HUGE_PAGE_UNITS != 5;) {
+    slab = slab_taken(&budget);
+    arena = arena_of(&space_of_process, slab->start);
   }
-  if (*grows) {
-    run_become(slab, RUN_LARGE, &owner);
-    must(space_lengthen(space, slab, 3));
-  } else {
-    must(taken(2)->start > slab->start); /* in the same page */
+  run_t *run = taken(UNITS), *wall = taken(1);
+  fill(run, 7);
+  for (size_t units = MORE; units < 3 * MORE; units += MORE) {
+    run = move(run, units);
+    must(run && arena_moved_units() == units && pattern_holds(run->start, UNITS * UNIT, 7));
+    must(wall && taken(1));
   }
-  must(arena->open_page == NO_PAGE);
 }
-WITH(outside_of_open_pages, bool, false, true)
+WITH(across_requests, size_t, 0, HUGE_PAGES_FROM - 10, ALL_HUGE_TO - UNITS, ALL_HUGE_TO - 10)
+
+/* The last request for each unit of the place: 'h' for huge pages, 's' for small ones. */
+static char *place, requests[MORE];
+
+static void note_requests(const char *address, size_t size, bool huge)
+{
+  for (const char *at = address; at < address + size; at += UNIT)
+    if (at >= place && at < place + MORE * UNIT)
+      requests[(size_t)(at - place) / UNIT] = huge ? 'h' : 's';
+}
+
+/* The requests for a place are those of its arena, whatever was requested for the pages that moved there. Marks of huge pages
+ * move along, so that a purge splits them. */
+typedef struct advice {
+  size_t below, huge_from, huge_to; /* units below the place; its units with huge pages */
+  bool was_huge;
+} advice_t;
+
+static void check_requests(const advice_t *advice)
+{
+  for (size_t i = 0; i < MORE; i++)
+    must(requests[i] == (i >= advice->huge_from && i < advice->huge_to ? 'h' : 's'));
+  memset(requests, 0, sizeof requests);
+}
+
+static void advised_as_the_place(void *argument)
+{
+  const advice_t *advice = argument;
+  space_up();
+  space_of_process.huge_pages = HUGE_PAGES_AUTO;
+  const run_t *below = advice->below ? taken(advice->below) : NULL, *low = taken(MORE), *wall = taken(1);
+  run_t *run = taken(UNITS);
+  arena_t *arena = arena_of(&space_of_process, run->start);
+  must(wall && taken(1) && (!below || low->start == below->start + advice->below * UNIT));
+  place = low->start;
+  space_give(&space_of_process, arena->runs + unit_of(arena, place));
+  space_purge(&space_of_process, 0);
+  size_t from = unit_of(arena, run->start), to = unit_of(arena, place);
+  bits_clear(arena->huge, 0, HUGE_PAGES_MOST);
+  if (advice->was_huge)
+    bits_set(arena->huge, from / HUGE_PAGE_UNITS, from / HUGE_PAGE_UNITS + 1);
+  os_fake.wished = note_requests;
+  huge_pages_note_moved(arena, to, to + MORE, huge_pages_any(arena, from, from + UNITS));
+  check_requests(advice);
+  must(huge_pages_any(arena, to, to + MORE) == (advice->was_huge || advice->huge_to));
+  const run_t *moved_to = move(run, MORE);
+  must(moved_to && moved_to->start == place && arena_moved_units() == MORE);
+  check_requests(advice);
+}
+WITH(advised_as_the_place, advice_t, {0, 0, 0, false}, {0, 0, 0, true}, {HUGE_PAGES_FROM, 0, MORE, false},
+     {HUGE_PAGES_FROM - 10, 10, MORE, true}, {ALL_HUGE_TO, 0, 0, false}, {ALL_HUGE_TO, 0, 0, true},
+     {ALL_HUGE_TO - 20, 0, 20, false})
 
 /* Where the system refuses to move, what was never written to does not become memory. */
 static void sparse_where_refused(void *argument)
@@ -241,7 +306,8 @@ int main(void)
     cmocka_unit_test(moved_test),
     cmocka_unit_test(over_dirty_units_test),
     cmocka_unit_test(copied_or_moved_test),
-    cmocka_unit_test(outside_of_open_pages_test),
+    cmocka_unit_test(across_requests_test),
+    cmocka_unit_test(advised_as_the_place_test),
     cmocka_unit_test(sparse_where_refused_test),
     cmocka_unit_test(may_move_test),
     cmocka_unit_test(refused_test),
