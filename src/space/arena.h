@@ -258,7 +258,8 @@ void arena_set_start(arena_t *arena, size_t unit, bool is_start);
  * touched, and stays huge. Otherwise the kernel could later collapse the page around a few small ones, and refill purged
  * memory.
  *
- * The request for a page of the 64 MiB is withdrawn when a part of it is purged, for the same reason.
+ * The request for a page of the 64 MiB is withdrawn when a part of it is purged or moves away, for the same reason. Units of a
+ * huge page that were never taken count as clean, but hold memory until the page is purged or unmapped as a whole.
  *
  * The system counts each stretch with different advice as a mapping. So the arena requests small pages for all others above,
  * and the open page adds two mappings.
@@ -291,16 +292,20 @@ extern size_t huge_page_of_system; /* its bytes, 2 MiB or more; constant once th
 /* Lets a run open a page. It was just taken for a slab of blocks of at most FILLED_BLOCK_MOST bytes. */
 void huge_pages_open(arena_t *arena, const run_t *run);
 
-/* Call these after units [from, to) were mapped; unmapped; after all units from `end` on were unmapped. */
+/* Call these after units [from, to) were mapped, or unmapped. A page that may be huge is unmapped as a whole: the kernel would
+ * keep its memory until memory is short. */
 void huge_pages_map(arena_t *arena, size_t from, size_t to);
 void huge_pages_unmap(arena_t *arena, size_t from, size_t to);
-void huge_pages_contract(arena_t *arena, size_t end);
 
 /* mremap() moves one mapping at a time, and its requests and huge pages with it. Call huge_pages_unify() before a run moves; it
  * needs no lock. Call huge_pages_note_moved() for the new place, with what huge_pages_any() says of the old one. */
 void huge_pages_unify(const arena_t *arena, size_t from, size_t to);
 bool huge_pages_any(const arena_t *arena, size_t from, size_t to);
 void huge_pages_note_moved(arena_t *arena, size_t from, size_t to, bool may_be_huge);
+
+/* Call it after units [from, to) have moved away and were mapped anew: the kernel must not fill them again as parts of the
+ * pages at both ends. */
+void huge_pages_note_left(const arena_t *arena, size_t from, size_t to);
 
 /* Call it before memory is purged. The kernel keeps a partially purged huge page whole until memory is short, so this splits
  * the pages at both ends. Each is split once, since only the open page can become huge again. Needs no lock. */

@@ -114,11 +114,13 @@ void huge_pages_open(arena_t *arena, const run_t *run)
  * of those below them first, even for a moment. An open page that ends there is closed. */
 void huge_pages_map(arena_t *arena, size_t from, size_t to)
 {
-  size_t all_to = arena->huge_pages == HUGE_PAGES_ALWAYS ? SIZE_MAX : ALL_HUGE_TO;
-  size_t all_from = arena->huge_pages == HUGE_PAGES_ALWAYS ? from : max_size(from, HUGE_PAGES_FROM);
+  bool always = arena->huge_pages == HUGE_PAGES_ALWAYS;
+  size_t all_from = always ? from : max_size(from, HUGE_PAGES_FROM), all_to = always ? SIZE_MAX : ALL_HUGE_TO;
   if (from >= to || arena->huge_pages == HUGE_PAGES_NEVER)
     return;
   if (from <= all_to && all_from < to) {
+    if (from > HUGE_PAGES_FROM && !huge_pages_may_be(arena, (from - 1) / HUGE_PAGE_UNITS))
+      request_pages(arena, from, to, false);
     request_pages(arena, all_from, to, true);
     mark_huge(arena, all_from, min_size(to, all_to), true);
   }
@@ -162,15 +164,24 @@ void huge_pages_unmap(arena_t *arena, size_t from, size_t to)
     set_open_page(arena, NO_PAGE);
 }
 
-/* The page around `end` loses units, so it can no longer be huge. */
-void huge_pages_contract(arena_t *arena, size_t end)
-{
-  huge_pages_unmap(arena, round_down(end, HUGE_PAGE_UNITS), (size_t)HUGE_PAGES_MOST * HUGE_PAGE_UNITS);
-}
-
 /* ---- returning memory ---- */
 
 void huge_pages_note_fork(arena_t *arena) { __atomic_store_n(&arena->forked, true, __ATOMIC_RELAXED); }
+
+/* Withdraws the request for the units of a page up to `end`, so that the page cannot become huge again. The units from `end` on
+ * may belong to somebody else. */
+static void withdraw(const arena_t *arena, size_t page, size_t end)
+{
+  size_t from = page * HUGE_PAGE_UNITS;
+  if (arena->huge_pages == HUGE_PAGES_AUTO && from < end && from >= HUGE_PAGES_FROM && from < ALL_HUGE_TO)
+    request_pages(arena, from, end, false);
+}
+
+void huge_pages_note_left(const arena_t *arena, size_t from, size_t to)
+{
+  withdraw(arena, from / HUGE_PAGE_UNITS, from);
+  withdraw(arena, to / HUGE_PAGE_UNITS, to);
+}
 
 /* The mark is cleared after the page has been split, so that no other thread purges in a page that is still whole. */
 static void split_around(arena_t *arena, const char *address)
@@ -181,8 +192,7 @@ static void split_around(arena_t *arena, const char *address)
   os_split_huge_page((char *)(uintptr_t)round_down((uintptr_t)address, os_page_size()));
   if (arena->huge_pages != HUGE_PAGES_AUTO || page == open_page(arena))
     return;
-  if (unit < ALL_HUGE_TO) /* the rest of the page alone cannot be huge, and may not be mapped */
-    request_pages(arena, page * HUGE_PAGE_UNITS, unit + 1, false);
+  withdraw(arena, page, unit + ((uintptr_t)address % UNIT != 0));
   if (!__atomic_load_n(&arena->forked, __ATOMIC_RELAXED))
     mark_huge(arena, unit, unit + 1, false);
 }

@@ -277,6 +277,7 @@ void arena_give_unmapped(arena_t *arena, size_t from, size_t to)
   if (os_map_at(arena->base + (from << UNIT_LOG2), (to - from) << UNIT_LOG2) == OS_MAPPED) {
     count_map();
     huge_pages_map(arena, from, to);
+    huge_pages_note_left(arena, from, to);
     span_set(&arena->room, from, to);
   } else {
     arena_forget(arena, from, to);
@@ -319,7 +320,8 @@ _Static_assert(WORD_BITS % HUGE_PAGE_UNITS == 0, "the bits of a page are in one 
 bool arena_highest_dirty_page(const arena_t *arena, size_t below, size_t *from, size_t *to)
 {
   const word_t all = (~(word_t)0) >> (WORD_BITS - HUGE_PAGE_UNITS);
-  for (size_t page = arena->dirty_count ? min_size(below, arena->committed) / HUGE_PAGE_UNITS : 0; page-- > 0;) {
+  const size_t least = arena->huge_pages == HUGE_PAGES_AUTO ? ALL_HUGE_TO / HUGE_PAGE_UNITS : 0;
+  for (size_t page = arena->dirty_count ? min_size(below, arena->committed) / HUGE_PAGE_UNITS : 0; page-- > least;) {
     size_t unit = page * HUGE_PAGE_UNITS;
     if (!huge_pages_may_be(arena, page) || (arena->dirty[unit / WORD_BITS] >> unit % WORD_BITS & all) != all)
       continue;
@@ -359,7 +361,10 @@ static size_t end_of_use(const arena_t *arena)
 
 bool arena_unmap_idle(arena_t *arena, size_t most_holes)
 {
-  size_t end = end_of_use(arena), units = arena->committed - end, pages = (end + HUGE_PAGE_UNITS - 1) / HUGE_PAGE_UNITS;
+  size_t end = end_of_use(arena);
+  if (end % HUGE_PAGE_UNITS && arena->huge_pages != HUGE_PAGES_NEVER && huge_pages_may_be(arena, end / HUGE_PAGE_UNITS))
+    end = min_size(round_up(end, HUGE_PAGE_UNITS), arena->committed);
+  size_t units = arena->committed - end, pages = (end + HUGE_PAGE_UNITS - 1) / HUGE_PAGE_UNITS;
   bool unmapped = !units || refusals_unmap(arena->base + (end << UNIT_LOG2), units << UNIT_LOG2);
   if (units && unmapped) {
     arena->committed = (uint32_t)end;
@@ -367,7 +372,7 @@ bool arena_unmap_idle(arena_t *arena, size_t most_holes)
       mark_holes(arena, pages, HUGE_PAGES_MOST, false);
       forget_moved(arena, end, arena->unit_count);
     }
-    huge_pages_contract(arena, end);
+    huge_pages_unmap(arena, end, (size_t)HUGE_PAGES_MOST * HUGE_PAGE_UNITS);
     arena_give_records(arena, end);
   }
   return (!arena->holes || make_holes(arena, most_holes)) && unmapped;

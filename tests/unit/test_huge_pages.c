@@ -4,6 +4,7 @@
 #include "os_fake.h"
 #include "space/arena.h"
 #include <string.h>
+#include <sys/mman.h>
 
 enum { UNITS = 4096, PAGE_UNITS = 32, LEAST = ALL_HUGE_TO, BLOCK = 4096 };
 
@@ -259,13 +260,49 @@ static void shrinks(void *argument)
     for (size_t i = least; i < UNITS - PAGE_UNITS; i++, runs[i - 1] = NULL)
       give(runs[i]);
     purge_all();
+    size_t end = huge_pages_may_be(arena, least / PAGE_UNITS) ? round_up(least, PAGE_UNITS) : least;
     arena_unmap_idle(arena, SIZE_MAX);
-    must(arena->committed == least);
-    for (size_t i = least; i < UNITS; i++)
+    must(arena->committed == end);
+    for (size_t i = end; i < UNITS; i++)
       wishes[i] = NONE;
     check_wishes();
-    must(bits_next_set(arena->huge, least / PAGE_UNITS, HUGE_PAGES_MOST) == HUGE_PAGES_MOST);
+    must(bits_next_set(arena->huge, (end - 1) / PAGE_UNITS + 1, HUGE_PAGES_MOST) == HUGE_PAGES_MOST);
   }
+}
+
+/* The system would keep the memory of a huge page that is unmapped in part. One that was split can end anywhere. */
+static void cut(void *argument)
+{
+  const bool *is_split = argument;
+  begin(HUGE_PAGES_AUTO);
+  size_t page = LEAST - PAGE_UNITS, end = page + 5;
+  fill_to(end);
+  run_t *last = take(LEAST - end);
+  give(last);
+  if (*is_split)
+    huge_pages_split(arena, arena->base + end * UNIT, arena->base + LEAST * UNIT);
+  purge_all();
+  must(arena_unmap_idle(arena, SIZE_MAX) && arena->committed == (*is_split ? end : LEAST));
+  must(huge_pages_may_be(arena, page / PAGE_UNITS) == !*is_split);
+  take(LEAST);
+  must(count(HUGE, end, LEAST) == LEAST - end && count(*is_split ? SMALL : HUGE, page, end) == end - page);
+}
+WITH(cut, bool, false, true)
+
+/* The pages around units whose memory has moved elsewhere are no longer requested, because the system would fill the units. */
+static void left(void *argument)
+{
+  (void)argument;
+  begin(HUGE_PAGES_AUTO);
+  fill_to(HUGE_PAGES_FROM + 10);
+  run_t *run = take(2 * PAGE_UNITS);
+  fill_to(LEAST);
+  size_t from = (size_t)(run - arena->runs), to = from + run->units;
+  arena_set_start(arena, from, false);
+  must(munmap(run->start, run->units * UNIT) == 0);
+  arena_give_unmapped(arena, from, to);
+  must(count(SMALL, 0, from) == 10 && count(SMALL, from, LEAST) == 10 && count(SMALL, to - 10, to) == 10);
+  must(count(HUGE, from, to - 10) == run->units - 10 && count(NONE, 0, LEAST) == HUGE_PAGES_FROM);
 }
 
 /* A step that is refused is made as short as it can be, and ends anywhere. No page is opened that is not mapped whole. */
@@ -325,6 +362,12 @@ static void split_among_all(void *argument)
     huge_pages_split(arena, start + 3 * UNIT + 4096, start + PAGE_UNITS * UNIT);
   must(os_fake.splits == 1 && os_fake.split_last == start + 3 * UNIT + 4096 && wish_count == wished + 1);
   must(count(SMALL, 0, LEAST) == 4 && count(SMALL, unit, unit + 4) == 4);
+  start -= PAGE_UNITS * UNIT;
+  huge_pages_split(arena, start, start + 7 * UNIT); /* what follows may belong to somebody else */
+  must(count(SMALL, 0, LEAST) == 4 + 7 && count(SMALL, unit - PAGE_UNITS, unit - PAGE_UNITS + 7) == 7);
+  start -= 2 * PAGE_UNITS * UNIT;
+  huge_pages_split(arena, start - 4096, start);
+  must(count(SMALL, 0, LEAST) == 4 + 7 + PAGE_UNITS && count(SMALL, 0, unit - 3 * PAGE_UNITS) == PAGE_UNITS);
 }
 
 /* The end of a page of 2 MiB is not that of a longer one, which is split there as well. */
@@ -360,7 +403,7 @@ static void split_after_a_fork(void *argument)
     huge_pages_split(arena, start + UNIT, start + PAGE_UNITS * UNIT);
     must(os_fake.splits == i);
   }
-  huge_pages_contract(arena, (page - 1) * PAGE_UNITS); /* what is mapped there next is new */
+  huge_pages_unmap(arena, (page - 1) * PAGE_UNITS, UNITS); /* what is mapped there next is new */
   huge_pages_split(arena, start + UNIT, start + PAGE_UNITS * UNIT);
   must(os_fake.splits == 3);
 }
@@ -383,6 +426,7 @@ IN_CHILD(opened_again)
 IN_CHILD(never)
 IN_CHILD(always)
 IN_CHILD(shrinks)
+IN_CHILD(left)
 IN_CHILD(short_steps)
 IN_CHILD(limited)
 IN_CHILD(split)
@@ -396,6 +440,7 @@ int main(void)
     cmocka_unit_test(partly_test),       cmocka_unit_test(opened_by_the_first_test),
     cmocka_unit_test(opened_again_test), cmocka_unit_test(never_test),
     cmocka_unit_test(always_test),       cmocka_unit_test(shrinks_test),
+    cmocka_unit_test(cut_test),          cmocka_unit_test(left_test),
     cmocka_unit_test(short_steps_test),  cmocka_unit_test(limited_test),
     cmocka_unit_test(split_test),        cmocka_unit_test(split_among_all_test),
     cmocka_unit_test(split_longer_test), cmocka_unit_test(split_after_a_fork_test),

@@ -161,33 +161,33 @@ static void what_grows_at_the_end(void *argument)
   check_space(space);
 }
 
-/* A huge page that is free as a whole goes before a part of another, though that lies higher. */
+/* A huge page that is free as a whole goes before a part of another, though that lies higher. By default the low ones do not,
+ * because the next requests will need them. */
 static void whole_huge_pages_first(void *argument)
 {
   enum { PAGES = 8, ALL = PAGES * HUGE_PAGE_UNITS };
   static run_t *runs[ALL];
-  const bool *huge = argument;
+  const uint8_t *huge_pages = argument;
   space_up();
   space_t *space = &space_of_process;
   for (size_t i = 0; i < ALL; i++)
     must((runs[i] = take(space, 1)) != NULL);
   arena_t *arena = space_arena_at(0);
   must(unit_of(arena, runs[0]->start) == 0 && unit_of(arena, runs[ALL - 1]->start) == ALL - 1);
-  if (*huge) {
-    arena->huge_pages = HUGE_PAGES_AUTO;
+  arena->huge_pages = *huge_pages;
+  if (*huge_pages != HUGE_PAGES_NEVER)
     bits_set(arena->huge, 0, PAGES);
-  }
   for (size_t i = 0; i < ALL; i++) {
     size_t page = i / HUGE_PAGE_UNITS;
     if (page == 2 || page == 3 || (page >= 6 && i % 2))
       space_give(space, runs[i]);
   }
   must(space->dirty_units == 96 && space_purge(space, 32 * UNIT) == 64 * UNIT);
-  must(bits_count(arena->dirty, 6 * HUGE_PAGE_UNITS, ALL) == (*huge ? 32 : 0));
+  must(bits_count(arena->dirty, 6 * HUGE_PAGE_UNITS, ALL) == (*huge_pages == HUGE_PAGES_ALWAYS ? 32 : 0));
   must(space_purge(space, 16 * UNIT) == 16 * UNIT && bits_count(arena->dirty, 0, 7 * HUGE_PAGE_UNITS) == 16);
   check_space(space);
 }
-WITH(whole_huge_pages_first, bool, false, true)
+WITH(whole_huge_pages_first, uint8_t, HUGE_PAGES_NEVER, HUGE_PAGES_AUTO, HUGE_PAGES_ALWAYS)
 
 /* ---- in steps ---- */
 

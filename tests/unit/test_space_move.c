@@ -141,6 +141,31 @@ static void across_requests(void *argument)
 }
 WITH(across_requests, size_t, 0, HUGE_PAGES_FROM - 10, ALL_HUGE_TO - UNITS, ALL_HUGE_TO - 10)
 
+/* Units that are mapped again beside others whose request was withdrawn are one mapping with them. */
+static void across_a_cut(void *argument)
+{
+  (void)argument;
+  budget_t budget = {0};
+  space_up();
+  space_of_process.huge_pages = HUGE_PAGES_AUTO;
+  os_fake.wished = advise_truly;
+  budget_set_limit(&budget, 0, 0);
+  for (const run_t *slab = NULL;
+       !slab || unit_of(arena_of(&space_of_process, slab->start), slab->start) != HUGE_PAGES_FROM + 4;)
+    slab = slab_taken(&budget);
+  run_t *run = taken(16), *above = taken(UNITS);
+  const arena_t *arena = arena_of(&space_of_process, run->start);
+  fill(run, 7);
+  fill(above, 8);
+  space_give(&space_of_process, above);
+  space_purge(&space_of_process, 0);
+  must(arena->committed == HUGE_PAGES_FROM + 5 + 16 && space_lengthen(&space_of_process, run, MORE));
+  fill(run, 7);
+  must(taken(1));
+  run = move(run, MORE + UNITS);
+  must(run && arena_moved_units() == MORE + UNITS && pattern_holds(run->start, MORE * UNIT, 7));
+}
+
 /* The last request for each unit of the place: 'h' for huge pages, 's' for small ones. */
 static char *place, requests[MORE];
 
@@ -170,7 +195,7 @@ static void advised_as_the_place(void *argument)
   const advice_t *advice = argument;
   space_up();
   space_of_process.huge_pages = HUGE_PAGES_AUTO;
-  const run_t *below = advice->below ? taken(advice->below) : NULL, *low = taken(MORE), *wall = taken(1);
+  const run_t *below = advice->below ? taken(advice->below) : NULL, *low = taken(MORE), *wall = taken(HUGE_PAGE_UNITS);
   run_t *run = taken(UNITS);
   arena_t *arena = arena_of(&space_of_process, run->start);
   must(wall && taken(1) && (!below || low->start == below->start + advice->below * UNIT));
@@ -294,6 +319,7 @@ static void stays_one_mapping(void *argument)
 }
 
 IN_CHILD(moved)
+IN_CHILD(across_a_cut)
 IN_CHILD(over_dirty_units)
 IN_CHILD(may_move)
 WITH(refused, uint32_t, 1 << OS_REMAP, 1 << OS_MAP_AT, 1 << OS_REMAP | 1 << OS_MAP_AT)
@@ -307,6 +333,7 @@ int main(void)
     cmocka_unit_test(over_dirty_units_test),
     cmocka_unit_test(copied_or_moved_test),
     cmocka_unit_test(across_requests_test),
+    cmocka_unit_test(across_a_cut_test),
     cmocka_unit_test(advised_as_the_place_test),
     cmocka_unit_test(sparse_where_refused_test),
     cmocka_unit_test(may_move_test),
