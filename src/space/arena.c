@@ -70,6 +70,7 @@ static size_t lay_out_slot(arena_t *arena, char *slot, size_t units)
   char *end = slot;
   place(&end, ARENA_GAP + sizeof *arena, 1);
   arena->huge = place_map(&end, HUGE_PAGES_MOST);
+  arena->shared = place_map(&end, HUGE_PAGES_MOST);
   arena->holes = place_map(&end, HUGE_PAGES_MOST);
   end = lay_out_maps(arena, end, units);
   arena->moved = place_map(&end, units);

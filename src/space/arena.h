@@ -110,9 +110,9 @@ typedef struct arena {
   size_t slot, slots; /* of the window; 0 slots: it is in none */
   uint8_t huge_pages;
   bool refused;       /* the system refused to map the last units */
-  bool forked;        /* since it was created: a child may share its huge pages */
   uint32_t open_page; /* the last 2 MiB page that was opened (huge_pages.c), or NO_PAGE */
   word_t *huge;       /* in the window: a bit for each 2 MiB page that may be huge */
+  word_t *shared;     /* of `huge`: those that a child of a fork may share */
   word_t *holes;      /* a bit for each page that is not mapped; NULL if there are none */
   uint32_t hole_count;
   word_t *moved;                     /* a bit for each unit into which pages have moved (move.c); NULL like holes */
@@ -297,10 +297,11 @@ void huge_pages_open(arena_t *arena, const run_t *run);
 void huge_pages_map(arena_t *arena, size_t from, size_t to);
 void huge_pages_unmap(arena_t *arena, size_t from, size_t to);
 
-/* mremap() moves one mapping at a time, and its requests and huge pages with it. Call huge_pages_unify() before a run moves; it
- * needs no lock. Call huge_pages_note_moved() for the new place, with what huge_pages_any() says of the old one. */
-void huge_pages_unify(const arena_t *arena, size_t from, size_t to);
+/* mremap() moves one mapping at a time, and its requests and huge pages with it. Call huge_pages_begin_move() before a run
+ * moves: it splits the pages of which the run has a part. It needs no lock. Call huge_pages_note_moved() for the new place,
+ * with what huge_pages_any() said of the old one before. */
 bool huge_pages_any(const arena_t *arena, size_t from, size_t to);
+void huge_pages_begin_move(arena_t *arena, const run_t *run);
 void huge_pages_note_moved(arena_t *arena, size_t from, size_t to, bool may_be_huge);
 
 /* Call it after units [from, to) have moved away and were mapped anew: the kernel must not fill them again as parts of the
@@ -308,7 +309,8 @@ void huge_pages_note_moved(arena_t *arena, size_t from, size_t to, bool may_be_h
 void huge_pages_note_left(const arena_t *arena, size_t from, size_t to);
 
 /* Call it before memory is purged. The kernel keeps a partially purged huge page whole until memory is short, so this splits
- * the pages at both ends. Each is split once, since only the open page can become huge again. Needs no lock. */
+ * the pages at both ends. Each is split once, since only the open page can become huge again. The kernel splits no locked page.
+ * Needs no lock. */
 void huge_pages_split(arena_t *arena, const char *from, const char *to);
 
 /* Call it before a fork: the kernel does not split pages that the child shares, so later purges must try again. No lock. */

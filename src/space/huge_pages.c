@@ -26,10 +26,10 @@ uint8_t huge_pages_choose(void)
 }
 
 /* Marks the pages of these units as possibly huge or not. Atomic, because huge_pages_split() has no lock. */
-static void mark_huge(const arena_t *arena, size_t from, size_t to, bool huge)
+static void mark(word_t *map, size_t from, size_t to, bool huge)
 {
   for (size_t page = from / HUGE_PAGE_UNITS; page * HUGE_PAGE_UNITS < to; page++) {
-    word_t *word = &arena->huge[page / WORD_BITS], bit = bit_of(page);
+    word_t *word = &map[page / WORD_BITS], bit = bit_of(page);
     if (huge)
       __atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
     else
@@ -88,7 +88,7 @@ static void open_if_dense(arena_t *arena, size_t page)
     return;
   close_page(arena);
   request_pages(arena, from, to, true);
-  mark_huge(arena, from, to, true);
+  mark(arena->huge, from, to, true);
   set_open_page(arena, (uint32_t)page);
 }
 
@@ -122,20 +122,13 @@ void huge_pages_map(arena_t *arena, size_t from, size_t to)
     if (from > HUGE_PAGES_FROM && !huge_pages_may_be(arena, (from - 1) / HUGE_PAGE_UNITS))
       request_pages(arena, from, to, false);
     request_pages(arena, all_from, to, true);
-    mark_huge(arena, all_from, min_size(to, all_to), true);
+    mark(arena->huge, all_from, min_size(to, all_to), true);
   }
   if (to > all_to) {
     if (((size_t)open_page(arena) + 1) * HUGE_PAGE_UNITS == from)
       close_page(arena);
     request_pages(arena, max_size(from, all_to), to, false);
   }
-}
-
-/* Parts of a mapping that were split from each other by a request become one again when their requests are the same. */
-void huge_pages_unify(const arena_t *arena, size_t from, size_t to)
-{
-  if (arena->huge_pages == HUGE_PAGES_AUTO && to > HUGE_PAGES_FROM)
-    request_pages(arena, from, to, false);
 }
 
 bool huge_pages_any(const arena_t *arena, size_t from, size_t to)
@@ -152,21 +145,21 @@ void huge_pages_note_moved(arena_t *arena, size_t from, size_t to, bool may_be_h
     request_pages(arena, from, min_size(to, HUGE_PAGES_FROM), false);
   huge_pages_map(arena, from, to);
   if (may_be_huge && arena->huge_pages != HUGE_PAGES_NEVER)
-    mark_huge(arena, from, to, true);
+    mark(arena->huge, from, to, true);
 }
 
 void huge_pages_unmap(arena_t *arena, size_t from, size_t to)
 {
   size_t open = (size_t)open_page(arena) * HUGE_PAGE_UNITS;
-  if (arena->huge_pages != HUGE_PAGES_NEVER)
-    mark_huge(arena, from, to, false);
+  if (arena->huge_pages != HUGE_PAGES_NEVER) {
+    mark(arena->huge, from, to, false);
+    mark(arena->shared, from, to, false);
+  }
   if (open >= round_down(from, HUGE_PAGE_UNITS) && open < to)
     set_open_page(arena, NO_PAGE);
 }
 
 /* ---- returning memory ---- */
-
-void huge_pages_note_fork(arena_t *arena) { __atomic_store_n(&arena->forked, true, __ATOMIC_RELAXED); }
 
 /* Withdraws the request for the units of a page up to `end`, so that the page cannot become huge again. The units from `end` on
  * may belong to somebody else. */
@@ -183,6 +176,13 @@ void huge_pages_note_left(const arena_t *arena, size_t from, size_t to)
   withdraw(arena, to / HUGE_PAGE_UNITS, to);
 }
 
+/* Pages that are marked later are the process's alone. */
+void huge_pages_note_fork(arena_t *arena)
+{
+  for (size_t word = 0; word < HUGE_PAGES_MOST / WORD_BITS; word++)
+    __atomic_fetch_or(&arena->shared[word], __atomic_load_n(&arena->huge[word], __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+}
+
 /* The mark is cleared after the page has been split, so that no other thread purges in a page that is still whole. */
 static void split_around(arena_t *arena, const char *address)
 {
@@ -193,12 +193,21 @@ static void split_around(arena_t *arena, const char *address)
   if (arena->huge_pages != HUGE_PAGES_AUTO || page == open_page(arena))
     return;
   withdraw(arena, page, unit + ((uintptr_t)address % UNIT != 0));
-  if (!__atomic_load_n(&arena->forked, __ATOMIC_RELAXED))
-    mark_huge(arena, unit, unit + 1, false);
+  if (!(__atomic_load_n(&arena->shared[page / WORD_BITS], __ATOMIC_RELAXED) & bit_of(page)))
+    mark(arena->huge, unit, unit + 1, false);
 }
 
 void huge_pages_split(arena_t *arena, const char *from, const char *to)
 {
   if (arena->huge_pages != HUGE_PAGES_NEVER)
     split_around(arena, from), split_around(arena, to);
+}
+
+/* Parts of a mapping that were split from each other by a request become one again when their requests are the same. */
+void huge_pages_begin_move(arena_t *arena, const run_t *run)
+{
+  size_t from = (size_t)(run - arena->runs), to = from + run->units;
+  huge_pages_split(arena, run->start, run->start + run_bytes(run));
+  if (arena->huge_pages == HUGE_PAGES_AUTO && to > HUGE_PAGES_FROM)
+    request_pages(arena, from, to, false);
 }

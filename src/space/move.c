@@ -83,18 +83,20 @@ static run_t *move_to(run_t *run, size_t units, bool wipes)
     return NULL;
   arena_t *arena = arena_of(&space_of_process, place->start), *old = arena_of(&space_of_process, run->start);
   size_t at = (size_t)(place - arena->runs), from = (size_t)(run - old->runs), bytes = run_bytes(run);
-  if (arena_moved_units() + units > MOVED_MOST || is_better_copied(run, bytes, place)) {
+  bool may_be_huge = huge_pages_any(old, from, from + run->units); /* of a sparse run, a copy holds less */
+  if (arena_moved_units() + units > MOVED_MOST || is_better_copied(run, bytes, place) ||
+      (may_be_huge && !seems_filled(run, bytes))) {
     copy_run(run, place, bytes, wipes);
     return place;
   }
-  huge_pages_unify(old, from, from + run->units);
+  huge_pages_begin_move(old, run);
   os_mapped_t mapped = os_remap_to(run->start, bytes, place->start, run_bytes(place));
   if (mapped == OS_NO_MEMORY) {
     give_unmapped(place);
     return NULL;
   }
   lock_acquire(&space_of_process.lock);
-  huge_pages_note_moved(arena, at, at + place->units, huge_pages_any(old, from, from + run->units));
+  huge_pages_note_moved(arena, at, at + place->units, may_be_huge);
   if (mapped == OS_MAPPED)
     arena_mark_moved(arena, at, at + place->units);
   lock_release(&space_of_process.lock);

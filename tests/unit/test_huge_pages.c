@@ -274,11 +274,9 @@ static void shrinks(void *argument)
 static void cut(void *argument)
 {
   const bool *is_split = argument;
-  begin(HUGE_PAGES_AUTO);
   size_t page = LEAST - PAGE_UNITS, end = page + 5;
-  fill_to(end);
-  run_t *last = take(LEAST - end);
-  give(last);
+  begin(HUGE_PAGES_AUTO), fill_to(end);
+  give(take(LEAST - end));
   if (*is_split)
     huge_pages_split(arena, arena->base + end * UNIT, arena->base + LEAST * UNIT);
   purge_all();
@@ -298,8 +296,8 @@ static void left(void *argument)
   run_t *run = take(2 * PAGE_UNITS);
   fill_to(LEAST);
   size_t from = (size_t)(run - arena->runs), to = from + run->units;
-  arena_set_start(arena, from, false);
   must(munmap(run->start, run->units * UNIT) == 0);
+  arena_set_start(arena, from, false);
   arena_give_unmapped(arena, from, to);
   must(count(SMALL, 0, from) == 10 && count(SMALL, from, LEAST) == 10 && count(SMALL, to - 10, to) == 10);
   must(count(HUGE, from, to - 10) == run->units - 10 && count(NONE, 0, LEAST) == HUGE_PAGES_FROM);
@@ -390,7 +388,7 @@ static void split_longer(void *argument)
 }
 WITH(split_longer, size_t, 1 << 20, 2 << 20, 32 << 20)
 
-/* While a child has it too, the system does not split a huge page. */
+/* While a child has it too, the system does not split a huge page. Pages that become huge later are split once. */
 static void split_after_a_fork(void *argument)
 {
   (void)argument;
@@ -406,6 +404,9 @@ static void split_after_a_fork(void *argument)
   huge_pages_unmap(arena, (page - 1) * PAGE_UNITS, UNITS); /* what is mapped there next is new */
   huge_pages_split(arena, start + UNIT, start + PAGE_UNITS * UNIT);
   must(os_fake.splits == 3);
+  bits_set(arena->huge, page, page + 1);
+  huge_pages_split(arena, start + UNIT, start + UNIT + 1);
+  must(os_fake.splits == 4);
 }
 
 /* Under a limit on memory what is mapped beyond what is needed stays small. */

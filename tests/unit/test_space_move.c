@@ -104,6 +104,12 @@ static void advise_truly(const char *address, size_t size, bool wanted)
   madvise((void *)(uintptr_t)address, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
+static void fill_whole(const run_t *run)
+{
+  memset(run->start, 1, run->units * UNIT);
+  fill(run, 7);
+}
+
 static run_t *slab_taken(budget_t *budget)
 {
   run_t *slab = space_take_filled(&space_of_process, budget, UNIT);
@@ -132,19 +138,21 @@ static void across_requests(void *argument)
     arena = arena_of(&space_of_process, slab->start);
   }
   run_t *run = taken(UNITS), *wall = taken(1);
-  fill(run, 7);
   for (size_t units = MORE; units < 3 * MORE; units += MORE) {
+    size_t filled = run->units * UNIT;
+    fill_whole(run);
     run = move(run, units);
-    must(run && arena_moved_units() == units && pattern_holds(run->start, UNITS * UNIT, 7));
+    must(run && arena_moved_units() == units && pattern_holds(run->start, filled, 7));
     must(wall && taken(1));
   }
 }
 WITH(across_requests, size_t, 0, HUGE_PAGES_FROM - 10, ALL_HUGE_TO - UNITS, ALL_HUGE_TO - 10)
 
-/* Units that are mapped again beside others whose request was withdrawn are one mapping with them. */
+/* Units that are mapped beside others whose request was withdrawn are one mapping with them, also while a child shares a page.
+ */
 static void across_a_cut(void *argument)
 {
-  (void)argument;
+  const bool *is_shared = argument;
   budget_t budget = {0};
   space_up();
   space_of_process.huge_pages = HUGE_PAGES_AUTO;
@@ -155,16 +163,68 @@ static void across_a_cut(void *argument)
     slab = slab_taken(&budget);
   run_t *run = taken(16), *above = taken(UNITS);
   const arena_t *arena = arena_of(&space_of_process, run->start);
-  fill(run, 7);
-  fill(above, 8);
+  fill_whole(run);
+  fill_whole(above);
+  if (*is_shared)
+    space_note_fork();
   space_give(&space_of_process, above);
   space_purge(&space_of_process, 0);
-  must(arena->committed == HUGE_PAGES_FROM + 5 + 16 && space_lengthen(&space_of_process, run, MORE));
-  fill(run, 7);
+  must(arena->committed < HUGE_PAGES_FROM + 5 + 16 + UNITS && space_lengthen(&space_of_process, run, MORE));
+  fill_whole(run);
   must(taken(1));
   run = move(run, MORE + UNITS);
   must(run && arena_moved_units() == MORE + UNITS && pattern_holds(run->start, MORE * UNIT, 7));
 }
+WITH(across_a_cut, bool, false, true)
+
+/* A place is used again and again by runs that move away, and is still one mapping after a purge beside it. */
+static void moved_in_turn(void *argument)
+{
+  enum { LENGTH = 64, TURNS = 5 };
+  (void)argument;
+  budget_t budget = {0};
+  space_up();
+  space_of_process.huge_pages = HUGE_PAGES_AUTO;
+  os_fake.wished = advise_truly;
+  budget_set_limit(&budget, 0, 0);
+  for (const run_t *slab = NULL;
+       !slab || unit_of(arena_of(&space_of_process, slab->start), slab->start) != HUGE_PAGES_FROM + 4;)
+    slab = slab_taken(&budget);
+  run_t *run = taken(LENGTH), *wall = taken(8), *near = taken(4);
+  must(taken(2));
+  fill_whole(wall);
+  fill_whole(near);
+  for (size_t i = 0; i < TURNS; i++, run = i < TURNS ? taken(LENGTH) : NULL) {
+    must(run->start < wall->start);
+    fill_whole(run);
+    if (i == 2) {
+      space_give(&space_of_process, near);
+      space_purge(&space_of_process, 0);
+    }
+    run = move(run, 2 * LENGTH);
+    must(run && arena_moved_units() == (i + 1) * 2 * LENGTH && pattern_holds(run->start, LENGTH * UNIT, 7));
+  }
+}
+
+/* Of a run that is mostly untouched the pages that have memory are copied: huge ones would move as a whole. */
+static void sparse_in_huge_pages(void *argument)
+{
+  const bool *is_filled = argument;
+  space_up();
+  const run_t *below = taken(HUGE_PAGES_FROM);
+  run_t *run = taken(UNITS);
+  must(below && taken(1));
+  arena_t *arena = arena_of(&space_of_process, run->start);
+  size_t from = unit_of(arena, run->start);
+  bits_set(arena->huge, from / HUGE_PAGE_UNITS, from / HUGE_PAGE_UNITS + 2);
+  arena->huge_pages = HUGE_PAGES_AUTO;
+  run->start[UNIT] = 5;
+  if (*is_filled)
+    fill_whole(run);
+  run_t *to = move(run, MORE);
+  must(to && to->start[UNIT] && (arena_moved_units() != 0) == *is_filled);
+}
+WITH(sparse_in_huge_pages, bool, false, true)
 
 /* The last request for each unit of the place: 'h' for huge pages, 's' for small ones. */
 static char *place, requests[MORE];
@@ -210,8 +270,10 @@ static void advised_as_the_place(void *argument)
   huge_pages_note_moved(arena, to, to + MORE, huge_pages_any(arena, from, from + UNITS));
   check_requests(advice);
   must(huge_pages_any(arena, to, to + MORE) == (advice->was_huge || advice->huge_to));
+  fill_whole(run);
+  os_fake.splits = 0;
   const run_t *moved_to = move(run, MORE);
-  must(moved_to && moved_to->start == place && arena_moved_units() == MORE);
+  must(moved_to && moved_to->start == place && arena_moved_units() == MORE && (os_fake.splits != 0) == advice->was_huge);
   check_requests(advice);
 }
 WITH(advised_as_the_place, advice_t, {0, 0, 0, false}, {0, 0, 0, true}, {HUGE_PAGES_FROM, 0, MORE, false},
@@ -319,7 +381,7 @@ static void stays_one_mapping(void *argument)
 }
 
 IN_CHILD(moved)
-IN_CHILD(across_a_cut)
+IN_CHILD(moved_in_turn)
 IN_CHILD(over_dirty_units)
 IN_CHILD(may_move)
 WITH(refused, uint32_t, 1 << OS_REMAP, 1 << OS_MAP_AT, 1 << OS_REMAP | 1 << OS_MAP_AT)
@@ -334,6 +396,8 @@ int main(void)
     cmocka_unit_test(copied_or_moved_test),
     cmocka_unit_test(across_requests_test),
     cmocka_unit_test(across_a_cut_test),
+    cmocka_unit_test(moved_in_turn_test),
+    cmocka_unit_test(sparse_in_huge_pages_test),
     cmocka_unit_test(advised_as_the_place_test),
     cmocka_unit_test(sparse_where_refused_test),
     cmocka_unit_test(may_move_test),
