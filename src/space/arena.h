@@ -258,8 +258,8 @@ void arena_set_start(arena_t *arena, size_t unit, bool is_start);
  * touched, and stays huge. Otherwise the kernel could later collapse the page around a few small ones, and refill purged
  * memory.
  *
- * The request for a page of the 64 MiB is withdrawn when a part of it is purged or moves away, for the same reason. Units of a
- * huge page that were never taken count as clean, but hold memory until the page is purged or unmapped as a whole.
+ * The request for a page of the 64 MiB is withdrawn when a part of it is purged, for the same reason. Units of a huge page that
+ * were never taken count as clean, but hold memory until the page is purged or unmapped as a whole.
  *
  * The system counts each stretch with different advice as a mapping. So the arena requests small pages for all others above,
  * and the open page adds two mappings.
@@ -297,16 +297,8 @@ void huge_pages_open(arena_t *arena, const run_t *run);
 void huge_pages_map(arena_t *arena, size_t from, size_t to);
 void huge_pages_unmap(arena_t *arena, size_t from, size_t to);
 
-/* mremap() moves one mapping at a time, and its requests and huge pages with it. Call huge_pages_begin_move() before a run
- * moves: it splits the pages of which the run has a part. It needs no lock. Call huge_pages_note_moved() for the new place,
- * with what huge_pages_any() said of the old one before. */
-bool huge_pages_any(const arena_t *arena, size_t from, size_t to);
-void huge_pages_begin_move(arena_t *arena, const run_t *run);
-void huge_pages_note_moved(arena_t *arena, size_t from, size_t to, bool may_be_huge);
-
-/* Call it after units [from, to) have moved away and were mapped anew: the kernel must not fill them again as parts of the
- * pages at both ends. */
-void huge_pages_note_left(const arena_t *arena, size_t from, size_t to);
+/* Returns whether units of a run may be in huge pages, or have different requests and so be several mappings. Needs no lock. */
+bool huge_pages_may_hold(const arena_t *arena, const run_t *run);
 
 /* Call it before memory is purged. The kernel keeps a partially purged huge page whole until memory is short, so this splits
  * the pages at both ends. Each is split once, since only the open page can become huge again. The kernel splits no locked page.

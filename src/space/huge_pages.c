@@ -110,42 +110,32 @@ void huge_pages_open(arena_t *arena, const run_t *run)
 
 /* ---- mapping and unmapping units ---- */
 
-/* Linux merges two mappings only if they have the same request when the second is first touched. So new units get the request
- * of those below them first, even for a moment. An open page that ends there is closed. */
+/* Linux merges two mappings only if they have the same request when the second is first touched. So an open page that ends
+ * where the new units begin is closed first. */
 void huge_pages_map(arena_t *arena, size_t from, size_t to)
 {
   bool always = arena->huge_pages == HUGE_PAGES_ALWAYS;
-  size_t all_from = always ? from : max_size(from, HUGE_PAGES_FROM), all_to = always ? SIZE_MAX : ALL_HUGE_TO;
+  size_t first = always ? from : max_size(from, HUGE_PAGES_FROM), last = always ? to : min_size(to, ALL_HUGE_TO);
   if (from >= to || arena->huge_pages == HUGE_PAGES_NEVER)
     return;
-  if (from <= all_to && all_from < to) {
-    if (from > HUGE_PAGES_FROM && !huge_pages_may_be(arena, (from - 1) / HUGE_PAGE_UNITS))
-      request_pages(arena, from, to, false);
-    request_pages(arena, all_from, to, true);
-    mark(arena->huge, all_from, min_size(to, all_to), true);
+  if (first < last) {
+    request_pages(arena, first, last, true);
+    mark(arena->huge, first, last, true);
   }
-  if (to > all_to) {
+  if (!always && to > ALL_HUGE_TO) {
     if (((size_t)open_page(arena) + 1) * HUGE_PAGE_UNITS == from)
       close_page(arena);
-    request_pages(arena, max_size(from, all_to), to, false);
+    request_pages(arena, max_size(from, ALL_HUGE_TO), to, false);
   }
 }
 
-bool huge_pages_any(const arena_t *arena, size_t from, size_t to)
+bool huge_pages_may_hold(const arena_t *arena, const run_t *run)
 {
-  size_t page = from / HUGE_PAGE_UNITS;
-  while (page * HUGE_PAGE_UNITS < to && !huge_pages_may_be(arena, page))
-    page++;
-  return page * HUGE_PAGE_UNITS < to;
-}
-
-void huge_pages_note_moved(arena_t *arena, size_t from, size_t to, bool may_be_huge)
-{
-  if (arena->huge_pages == HUGE_PAGES_AUTO && from < HUGE_PAGES_FROM)
-    request_pages(arena, from, min_size(to, HUGE_PAGES_FROM), false);
-  huge_pages_map(arena, from, to);
-  if (may_be_huge && arena->huge_pages != HUGE_PAGES_NEVER)
-    mark(arena->huge, from, to, true);
+  size_t from = (size_t)(run - arena->runs), to = from + run->units;
+  bool found = arena->huge_pages == HUGE_PAGES_AUTO && from < ALL_HUGE_TO && to > HUGE_PAGES_FROM;
+  for (size_t page = from / HUGE_PAGE_UNITS; !found && page * HUGE_PAGE_UNITS < to; page++)
+    found = huge_pages_may_be(arena, page);
+  return found;
 }
 
 void huge_pages_unmap(arena_t *arena, size_t from, size_t to)
@@ -161,21 +151,6 @@ void huge_pages_unmap(arena_t *arena, size_t from, size_t to)
 
 /* ---- returning memory ---- */
 
-/* Withdraws the request for the units of a page up to `end`, so that the page cannot become huge again. The units from `end` on
- * may belong to somebody else. */
-static void withdraw(const arena_t *arena, size_t page, size_t end)
-{
-  size_t from = page * HUGE_PAGE_UNITS;
-  if (arena->huge_pages == HUGE_PAGES_AUTO && from < end && from >= HUGE_PAGES_FROM && from < ALL_HUGE_TO)
-    request_pages(arena, from, end, false);
-}
-
-void huge_pages_note_left(const arena_t *arena, size_t from, size_t to)
-{
-  withdraw(arena, from / HUGE_PAGE_UNITS, from);
-  withdraw(arena, to / HUGE_PAGE_UNITS, to);
-}
-
 /* Pages that are marked later are the process's alone. */
 void huge_pages_note_fork(arena_t *arena)
 {
@@ -183,7 +158,9 @@ void huge_pages_note_fork(arena_t *arena)
     __atomic_fetch_or(&arena->shared[word], __atomic_load_n(&arena->huge[word], __ATOMIC_RELAXED), __ATOMIC_RELAXED);
 }
 
-/* The mark is cleared after the page has been split, so that no other thread purges in a page that is still whole. */
+/* The request for a page of which a part is purged is withdrawn, or else the kernel could fill it again. The units behind the
+ * part may belong to somebody else, so their request stays. The mark is cleared after the page has been split, so that no other
+ * thread purges in a page that is still whole. */
 static void split_around(arena_t *arena, const char *address)
 {
   size_t unit = unit_of(arena, address), page = unit / HUGE_PAGE_UNITS;
@@ -192,22 +169,16 @@ static void split_around(arena_t *arena, const char *address)
   os_split_huge_page((char *)(uintptr_t)round_down((uintptr_t)address, os_page_size()));
   if (arena->huge_pages != HUGE_PAGES_AUTO || page == open_page(arena))
     return;
-  withdraw(arena, page, unit + ((uintptr_t)address % UNIT != 0));
+  if (unit < ALL_HUGE_TO)
+    request_pages(arena, page * HUGE_PAGE_UNITS, unit + ((uintptr_t)address % UNIT != 0), false);
   if (!(__atomic_load_n(&arena->shared[page / WORD_BITS], __ATOMIC_RELAXED) & bit_of(page)))
     mark(arena->huge, unit, unit + 1, false);
 }
 
 void huge_pages_split(arena_t *arena, const char *from, const char *to)
 {
-  if (arena->huge_pages != HUGE_PAGES_NEVER)
-    split_around(arena, from), split_around(arena, to);
-}
-
-/* Parts of a mapping that were split from each other by a request become one again when their requests are the same. */
-void huge_pages_begin_move(arena_t *arena, const run_t *run)
-{
-  size_t from = (size_t)(run - arena->runs), to = from + run->units;
-  huge_pages_split(arena, run->start, run->start + run_bytes(run));
-  if (arena->huge_pages == HUGE_PAGES_AUTO && to > HUGE_PAGES_FROM)
-    request_pages(arena, from, to, false);
+  if (arena->huge_pages == HUGE_PAGES_NEVER)
+    return;
+  split_around(arena, from);
+  split_around(arena, to);
 }

@@ -48,11 +48,15 @@ static bool seems_filled(const run_t *run, size_t bytes)
   return empty <= SAMPLES_EMPTY;
 }
 
+static bool may_hold_huge_pages(const run_t *run) { return huge_pages_may_hold(arena_of(&space_of_process, run->start), run); }
+
 /* Moving page tables drops the memory of the destination, whose pages are then faulted in again. Copying a filled block to a
- * destination that has memory costs less than those faults. */
+ * destination that has memory, or huge pages, costs less than those faults. Of huge pages around either end a part would be
+ * unmapped, and the kernel keeps them whole. */
 static bool is_better_copied(const run_t *run, size_t bytes, const run_t *place)
 {
-  return place->fresh >= place->units - place->units / 4 && seems_filled(run, bytes);
+  bool is_backed = place->fresh >= place->units - place->units / 4;
+  return may_hold_huge_pages(run) || may_hold_huge_pages(place) || (is_backed && seems_filled(run, bytes));
 }
 
 /* Skips pages of zeros, so that pages without memory stay so in the copy. The destination reads as zero. */
@@ -81,29 +85,23 @@ static run_t *move_to(run_t *run, size_t units, bool wipes)
   run_t *place = space_take(&space_of_process, units, 1);
   if (!place)
     return NULL;
-  arena_t *arena = arena_of(&space_of_process, place->start), *old = arena_of(&space_of_process, run->start);
-  size_t at = (size_t)(place - arena->runs), from = (size_t)(run - old->runs), bytes = run_bytes(run);
-  bool may_be_huge = huge_pages_any(old, from, from + run->units); /* of a sparse run, a copy holds less */
-  if (arena_moved_units() + units > MOVED_MOST || is_better_copied(run, bytes, place) ||
-      (may_be_huge && !seems_filled(run, bytes))) {
-    copy_run(run, place, bytes, wipes);
-    return place;
-  }
-  huge_pages_begin_move(old, run);
-  os_mapped_t mapped = os_remap_to(run->start, bytes, place->start, run_bytes(place));
+  arena_t *arena = arena_of(&space_of_process, place->start);
+  size_t at = (size_t)(place - arena->runs), bytes = run_bytes(run);
+  os_mapped_t mapped = OS_OCCUPIED;
+  if (arena_moved_units() + units <= MOVED_MOST && !is_better_copied(run, bytes, place))
+    mapped = os_remap_to(run->start, bytes, place->start, run_bytes(place));
   if (mapped == OS_NO_MEMORY) {
     give_unmapped(place);
     return NULL;
   }
-  lock_acquire(&space_of_process.lock);
-  huge_pages_note_moved(arena, at, at + place->units, may_be_huge);
-  if (mapped == OS_MAPPED)
-    arena_mark_moved(arena, at, at + place->units);
-  lock_release(&space_of_process.lock);
-  if (mapped == OS_MAPPED)
-    give_unmapped(run);
-  else
+  if (mapped == OS_OCCUPIED) {
     copy_run(run, place, bytes, wipes);
+    return place;
+  }
+  lock_acquire(&space_of_process.lock);
+  arena_mark_moved(arena, at, at + place->units);
+  lock_release(&space_of_process.lock);
+  give_unmapped(run);
   return place;
 }
 

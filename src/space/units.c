@@ -277,7 +277,6 @@ void arena_give_unmapped(arena_t *arena, size_t from, size_t to)
   if (os_map_at(arena->base + (from << UNIT_LOG2), (to - from) << UNIT_LOG2) == OS_MAPPED) {
     count_map();
     huge_pages_map(arena, from, to);
-    huge_pages_note_left(arena, from, to);
     span_set(&arena->room, from, to);
   } else {
     arena_forget(arena, from, to);

@@ -99,186 +99,56 @@ static void copied_or_moved(void *argument)
 WITH(copied_or_moved, places_t, {true, MORE, false}, {true, MORE * 3 / 4, false}, {true, MORE / 2, true}, {true, 0, true},
      {false, MORE, true}, {false, 0, true})
 
-static void advise_truly(const char *address, size_t size, bool wanted)
+/* The system moves one mapping at a time, and keeps a huge page whole of which a part has moved. So a run is copied if it or
+ * its place may be in huge pages. */
+typedef struct among {
+  uint8_t huge_pages;
+  size_t run, place; /* their first units; no place: it is behind the run */
+  bool is_marked;    /* the run's page was opened at some time */
+  bool moves;
+} among_t;
+
+static void occupy_to(size_t unit)
 {
-  madvise((void *)(uintptr_t)address, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+  size_t end = space_arena_at(0)->used_end;
+  must(end <= unit);
+  if (end < unit)
+    taken(unit - end);
 }
 
-static void fill_whole(const run_t *run)
+static void among_huge_pages(void *argument)
 {
-  memset(run->start, 1, run->units * UNIT);
+  const among_t *among = argument;
+  space_up();
+  space_of_process.huge_pages = among->huge_pages;
+  arena_t *arena = arena_of(&space_of_process, taken(1)->start);
+  char *place = arena->base + among->place * UNIT;
+  if (among->place) {
+    occupy_to(among->place);
+    taken(MORE);
+  }
+  occupy_to(among->run);
+  run_t *run = taken(UNITS);
+  must(run->start == arena->base + among->run * UNIT && taken(1));
   fill(run, 7);
-}
-
-static run_t *slab_taken(budget_t *budget)
-{
-  run_t *slab = space_take_filled(&space_of_process, budget, UNIT);
-  must(slab);
-  slab->capacity = slab->fresh = 16;
-  run_become(slab, RUN_SLAB, &owner);
-  slab->start[0] = 1;
-  return slab;
-}
-
-/* The system moves one mapping at a time, and counts stretches with different requests as mappings. A run across them moves
- * all the same. */
-static void across_requests(void *argument)
-{
-  const size_t *below = argument; /* units below the run; 0: it begins in an open page */
-  budget_t budget = {0};
-  space_up();
-  space_of_process.huge_pages = HUGE_PAGES_AUTO;
-  os_fake.wished = advise_truly;
-  budget_set_limit(&budget, 0, 0);
-  arena_t *arena = NULL;
-  for (const run_t *slab = NULL;
-       *below ? !slab || unit_of(arena, slab->start) != *below - 1
-              : !arena || arena->open_page == NO_PAGE || unit_of(arena, slab->start) % HUGE_PAGE_UNITS != 5;) {
-    slab = slab_taken(&budget);
-    arena = arena_of(&space_of_process, slab->start);
-  }
-  run_t *run = taken(UNITS), *wall = taken(1);
-  for (size_t units = MORE; units < 3 * MORE; units += MORE) {
-    size_t filled = run->units * UNIT;
-    fill_whole(run);
-    run = move(run, units);
-    must(run && arena_moved_units() == units && pattern_holds(run->start, filled, 7));
-    must(wall && taken(1));
-  }
-}
-WITH(across_requests, size_t, 0, HUGE_PAGES_FROM - 10, ALL_HUGE_TO - UNITS, ALL_HUGE_TO - 10)
-
-/* Units that are mapped beside others whose request was withdrawn are one mapping with them, also while a child shares a page.
- */
-static void across_a_cut(void *argument)
-{
-  const bool *is_shared = argument;
-  budget_t budget = {0};
-  space_up();
-  space_of_process.huge_pages = HUGE_PAGES_AUTO;
-  os_fake.wished = advise_truly;
-  budget_set_limit(&budget, 0, 0);
-  for (const run_t *slab = NULL;
-       !slab || unit_of(arena_of(&space_of_process, slab->start), slab->start) != HUGE_PAGES_FROM + 4;)
-    slab = slab_taken(&budget);
-  run_t *run = taken(16), *above = taken(UNITS);
-  const arena_t *arena = arena_of(&space_of_process, run->start);
-  fill_whole(run);
-  fill_whole(above);
-  if (*is_shared)
-    space_note_fork();
-  space_give(&space_of_process, above);
-  space_purge(&space_of_process, 0);
-  must(arena->committed < HUGE_PAGES_FROM + 5 + 16 + UNITS && space_lengthen(&space_of_process, run, MORE));
-  fill_whole(run);
-  must(taken(1));
-  run = move(run, MORE + UNITS);
-  must(run && arena_moved_units() == MORE + UNITS && pattern_holds(run->start, MORE * UNIT, 7));
-}
-WITH(across_a_cut, bool, false, true)
-
-/* A place is used again and again by runs that move away, and is still one mapping after a purge beside it. */
-static void moved_in_turn(void *argument)
-{
-  enum { LENGTH = 64, TURNS = 5 };
-  (void)argument;
-  budget_t budget = {0};
-  space_up();
-  space_of_process.huge_pages = HUGE_PAGES_AUTO;
-  os_fake.wished = advise_truly;
-  budget_set_limit(&budget, 0, 0);
-  for (const run_t *slab = NULL;
-       !slab || unit_of(arena_of(&space_of_process, slab->start), slab->start) != HUGE_PAGES_FROM + 4;)
-    slab = slab_taken(&budget);
-  run_t *run = taken(LENGTH), *wall = taken(8), *near = taken(4);
-  must(taken(2));
-  fill_whole(wall);
-  fill_whole(near);
-  for (size_t i = 0; i < TURNS; i++, run = i < TURNS ? taken(LENGTH) : NULL) {
-    must(run->start < wall->start);
-    fill_whole(run);
-    if (i == 2) {
-      space_give(&space_of_process, near);
-      space_purge(&space_of_process, 0);
-    }
-    run = move(run, 2 * LENGTH);
-    must(run && arena_moved_units() == (i + 1) * 2 * LENGTH && pattern_holds(run->start, LENGTH * UNIT, 7));
-  }
-}
-
-/* Of a run that is mostly untouched the pages that have memory are copied: huge ones would move as a whole. */
-static void sparse_in_huge_pages(void *argument)
-{
-  const bool *is_filled = argument;
-  space_up();
-  const run_t *below = taken(HUGE_PAGES_FROM);
-  run_t *run = taken(UNITS);
-  must(below && taken(1));
-  arena_t *arena = arena_of(&space_of_process, run->start);
-  size_t from = unit_of(arena, run->start);
-  bits_set(arena->huge, from / HUGE_PAGE_UNITS, from / HUGE_PAGE_UNITS + 2);
-  arena->huge_pages = HUGE_PAGES_AUTO;
-  run->start[UNIT] = 5;
-  if (*is_filled)
-    fill_whole(run);
+  if (among->place)
+    space_give(&space_of_process, arena_find(arena, place));
+  if (among->is_marked)
+    bits_set(arena->huge, among->run / HUGE_PAGE_UNITS, among->run / HUGE_PAGE_UNITS + 1);
   run_t *to = move(run, MORE);
-  must(to && to->start[UNIT] && (arena_moved_units() != 0) == *is_filled);
+  must(to && (!among->place || to->start == place) && pattern_holds(to->start, UNITS * UNIT, 7));
+  must((arena_moved_units() != 0) == among->moves);
+  check_space(&space_of_process);
 }
-WITH(sparse_in_huge_pages, bool, false, true)
-
-/* The last request for each unit of the place: 'h' for huge pages, 's' for small ones. */
-static char *place, requests[MORE];
-
-static void note_requests(const char *address, size_t size, bool huge)
-{
-  for (const char *at = address; at < address + size; at += UNIT)
-    if (at >= place && at < place + MORE * UNIT)
-      requests[(size_t)(at - place) / UNIT] = huge ? 'h' : 's';
-}
-
-/* The requests for a place are those of its arena, whatever was requested for the pages that moved there. Marks of huge pages
- * move along, so that a purge splits them. */
-typedef struct advice {
-  size_t below, huge_from, huge_to; /* units below the place; its units with huge pages */
-  bool was_huge;
-} advice_t;
-
-static void check_requests(const advice_t *advice)
-{
-  for (size_t i = 0; i < MORE; i++)
-    must(requests[i] == (i >= advice->huge_from && i < advice->huge_to ? 'h' : 's'));
-  memset(requests, 0, sizeof requests);
-}
-
-static void advised_as_the_place(void *argument)
-{
-  const advice_t *advice = argument;
-  space_up();
-  space_of_process.huge_pages = HUGE_PAGES_AUTO;
-  const run_t *below = advice->below ? taken(advice->below) : NULL, *low = taken(MORE), *wall = taken(HUGE_PAGE_UNITS);
-  run_t *run = taken(UNITS);
-  arena_t *arena = arena_of(&space_of_process, run->start);
-  must(wall && taken(1) && (!below || low->start == below->start + advice->below * UNIT));
-  place = low->start;
-  space_give(&space_of_process, arena->runs + unit_of(arena, place));
-  space_purge(&space_of_process, 0);
-  size_t from = unit_of(arena, run->start), to = unit_of(arena, place);
-  bits_clear(arena->huge, 0, HUGE_PAGES_MOST);
-  if (advice->was_huge)
-    bits_set(arena->huge, from / HUGE_PAGE_UNITS, from / HUGE_PAGE_UNITS + 1);
-  os_fake.wished = note_requests;
-  huge_pages_note_moved(arena, to, to + MORE, huge_pages_any(arena, from, from + UNITS));
-  check_requests(advice);
-  must(huge_pages_any(arena, to, to + MORE) == (advice->was_huge || advice->huge_to));
-  fill_whole(run);
-  os_fake.splits = 0;
-  const run_t *moved_to = move(run, MORE);
-  must(moved_to && moved_to->start == place && arena_moved_units() == MORE && (os_fake.splits != 0) == advice->was_huge);
-  check_requests(advice);
-}
-WITH(advised_as_the_place, advice_t, {0, 0, 0, false}, {0, 0, 0, true}, {HUGE_PAGES_FROM, 0, MORE, false},
-     {HUGE_PAGES_FROM - 10, 10, MORE, true}, {ALL_HUGE_TO, 0, 0, false}, {ALL_HUGE_TO, 0, 0, true},
-     {ALL_HUGE_TO - 20, 0, 20, false})
+WITH(among_huge_pages, among_t, {HUGE_PAGES_AUTO, 2, 0, false, true},
+     {HUGE_PAGES_AUTO, HUGE_PAGES_FROM - UNITS, 0, false, false}, {HUGE_PAGES_AUTO, HUGE_PAGES_FROM - 10, 0, false, false},
+     {HUGE_PAGES_AUTO, HUGE_PAGES_FROM + 50, 0, false, false}, {HUGE_PAGES_AUTO, ALL_HUGE_TO - 10, 0, false, false},
+     {HUGE_PAGES_AUTO, ALL_HUGE_TO, 0, false, true}, {HUGE_PAGES_AUTO, ALL_HUGE_TO, 0, true, false},
+     {HUGE_PAGES_AUTO, ALL_HUGE_TO, 1, false, true}, {HUGE_PAGES_AUTO, ALL_HUGE_TO, HUGE_PAGES_FROM - MORE, false, true},
+     {HUGE_PAGES_AUTO, ALL_HUGE_TO, HUGE_PAGES_FROM - 10, false, false},
+     {HUGE_PAGES_AUTO, ALL_HUGE_TO + 100, ALL_HUGE_TO - 1, false, false},
+     {HUGE_PAGES_AUTO, ALL_HUGE_TO + 100, ALL_HUGE_TO, false, true}, {HUGE_PAGES_NEVER, HUGE_PAGES_FROM + 50, 0, false, true},
+     {HUGE_PAGES_ALWAYS, 2, 0, false, false})
 
 /* Where the system refuses to move, what was never written to does not become memory. */
 static void sparse_where_refused(void *argument)
@@ -381,7 +251,6 @@ static void stays_one_mapping(void *argument)
 }
 
 IN_CHILD(moved)
-IN_CHILD(moved_in_turn)
 IN_CHILD(over_dirty_units)
 IN_CHILD(may_move)
 WITH(refused, uint32_t, 1 << OS_REMAP, 1 << OS_MAP_AT, 1 << OS_REMAP | 1 << OS_MAP_AT)
@@ -394,11 +263,7 @@ int main(void)
     cmocka_unit_test(moved_test),
     cmocka_unit_test(over_dirty_units_test),
     cmocka_unit_test(copied_or_moved_test),
-    cmocka_unit_test(across_requests_test),
-    cmocka_unit_test(across_a_cut_test),
-    cmocka_unit_test(moved_in_turn_test),
-    cmocka_unit_test(sparse_in_huge_pages_test),
-    cmocka_unit_test(advised_as_the_place_test),
+    cmocka_unit_test(among_huge_pages_test),
     cmocka_unit_test(sparse_where_refused_test),
     cmocka_unit_test(may_move_test),
     cmocka_unit_test(refused_test),
