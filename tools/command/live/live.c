@@ -314,18 +314,18 @@ static copied_t copy_text(live_t *live)
   return __atomic_load_n(&page->sequence, __ATOMIC_RELAXED) == sequence ? copied : COPIED_BETWEEN;
 }
 
-enum { MORE_ROOM_MOST = 8, RETRY_MS = 2 };
+enum { MORE_ROOM_MOST = 8, RETRY_MS = 2, TURN_MS = 5000 };
 
 static void sleep_ms(long ms) { nanosleep(&(struct timespec){0, ms * 1000000}, NULL); }
 
-/* One after the other asks, or each would spoil what the other copies. The wait begins anew with each answer to another. */
-static bool begin_asking(const live_t *live, int milliseconds)
+/* Processes ask in turn, because an answer overwrites the last one. TURN_MS without an answer: the one that asks is stopped. */
+static bool begin_asking(const live_t *live)
 {
   uint32_t answered = 0;
   for (uint64_t until = 0; flock(live->file, LOCK_EX | LOCK_NB) != 0; sleep_ms(RETRY_MS)) {
     uint32_t before = answered;
     answered = answers(live->page);
-    until = until && answered == before ? until : now_ms() + (uint64_t)milliseconds;
+    until = until && answered == before ? until : now_ms() + TURN_MS;
     if (now_ms() >= until)
       return false;
   }
@@ -365,8 +365,8 @@ static bool ask_alone(live_t *live, int milliseconds, char why[256])
 
 static bool ask_library(live_t *live, int milliseconds, char why[256])
 {
-  if (!begin_asking(live, milliseconds)) {
-    snprintf(why, 256, "somebody else asks it, and does not come to an end");
+  if (!begin_asking(live)) {
+    snprintf(why, 256, "another process is asking it, and has not finished");
     return false;
   }
   bool done = ask_alone(live, milliseconds, why);
